@@ -1,0 +1,90 @@
+#include "base/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace quire {
+namespace {
+
+// About 30 µs of spinning: longer than the gap between two stages of a forward pass, far shorter
+// than anything a person or a power meter notices.
+constexpr int kSpins = 2000;
+
+void cpu_relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Returns once `value` is no longer `old`.
+void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    cpu_relax();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(std::size_t n_threads) {
+  QUIRE_CHECK(n_threads >= 1);
+  threads_.reserve(n_threads - 1);
+  for (std::size_t i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::run(const std::function<void(Worker&)>& body) {
+  body_ = &body;
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  Worker self(*this, 0);
+  body(self);
+  arrive_and_wait();
+  body_ = nullptr;
+}
+
+void ThreadPool::worker_loop(std::size_t index) {
+  Worker self(*this, index);
+  std::uint32_t seen = 0;
+  while (true) {
+    wait_for_change(generation_, seen);
+    ++seen;  // runs do not overlap, so no generation can be missed
+    if (stop_.load(std::memory_order_relaxed)) return;
+    (*body_)(self);
+    arrive_and_wait();
+  }
+}
+
+void ThreadPool::arrive_and_wait() {
+  // Sense-reversing barrier: the last to arrive resets the count before it opens the phase.
+  const std::uint32_t phase = phase_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size()) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.fetch_add(1, std::memory_order_release);
+    phase_.notify_all();
+    return;
+  }
+  wait_for_change(phase_, phase);
+}
+
+std::size_t available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace quire

@@ -1,0 +1,110 @@
+#pragma once
+// The one table of numeric kernels. Each instruction-set tier fills a table; one is chosen at
+// start-up by CPUID, or by QUIRE_ISA=scalar|avx2|avx512. All tiers give bit-identical results.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/kv_layout.h"
+#include "kernels/packed_matrix.h"
+
+namespace quire {
+
+/// Columns that share one activation scale.
+inline constexpr std::size_t kActivationBlock = 32;
+
+/// Input rows of a linear layer: [n_tokens, n_cols] in f32, int8 or both (the packed format says
+/// which it reads, PackedMatrix::wants_int8).
+struct ActivationView {
+  const float* f32 = nullptr;  // row t at t * f32_stride
+  std::size_t f32_stride = 0;
+  const std::int8_t* q = nullptr;     // [n_tokens, n_cols], x ~ q * scale
+  const float* scale = nullptr;       // [n_tokens, n_cols / 32]
+  const std::int32_t* sum = nullptr;  // [n_tokens, n_cols / 32], sum of q over the block
+};
+
+/// Attention of a few query tokens of one KV head over one split of the sequence.
+struct AttentionTask {
+  KvLayout layout;
+  const std::byte* const* pages =
+      nullptr;  // pages[i] holds positions (first_page + i) * page_size …
+  std::size_t first_page = 0;
+  std::size_t kv_head = 0;
+  std::size_t group = 1;     // query heads that share the KV head
+  const float* q = nullptr;  // [n_q, group, head_dim]: token t at t * q_stride, already rotated
+  std::size_t q_stride = 0;
+  std::size_t n_q = 0;         // at most kMaxQueryTile
+  std::size_t q_position = 0;  // of query token 0; token t may see positions <= q_position + t
+  std::size_t window = 0;      // 0: all; else token at p sees (p - window, p]
+  float scale = 1;             // of q.k before the softmax
+  float softcap = 0;           // 0: none; else cap * tanh(score / cap)
+};
+
+inline constexpr std::size_t kMaxQueryTile = 8;
+/// Attention is reduced per split of this many absolute positions, splits are merged in order: the
+/// result depends on neither chunking, page size nor threads.
+inline constexpr std::size_t kAttentionSplit = 512;
+
+/// What one (query token, head) gathered over one split: running maximum, sum of exponentials and
+/// the unnormalised output. Stored as [m, l, acc[head_dim]].
+constexpr std::size_t attention_record_size(std::size_t head_dim) { return head_dim + 2; }
+
+enum class RopeStyle : std::uint8_t {
+  kAdjacent,  // pairs (2i, 2i+1): GGUF "llama" weights
+  kHalves,    // pairs (i, i + rope_dim/2): GPT-NeoX, Qwen, Gemma
+};
+
+struct Kernels {
+  std::string_view name;
+
+  /// x [n_cols] to int8 with one scale per 32 (amax / 127, round to nearest even).
+  void (*quantize_row)(const float* x, std::size_t n_cols, std::int8_t* q, float* scale,
+                       std::int32_t* sum);
+
+  /// y[t, r] = sum_c w[r, c] * x[t, c] for the rows of `panels` and the tokens of `tokens`.
+  /// Rows past n_rows are not written.
+  void (*linear)(const PackedMatrix& w, const ActivationView& x, Range panels, Range tokens,
+                 float* y, std::size_t y_stride);
+
+  /// y = x / rms(x) * weight; weight may be null (ones). In place is fine.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* y);
+
+  /// Rotates the first rope_dim of each of n_heads vectors; cos and sin are [rope_dim / 2].
+  void (*rope)(float* x, std::size_t n_heads, std::size_t head_dim, std::size_t rope_dim,
+               RopeStyle style, const float* cos, const float* sin);
+
+  void (*add)(const float* x, float* y, std::size_t n);  // y += x
+  void (*scale)(float factor, float* y, std::size_t n);  // y *= factor
+  void (*silu_mul)(const float* gate, const float* up, float* y, std::size_t n);
+  void (*gelu_tanh_mul)(const float* gate, const float* up, float* y, std::size_t n);
+  /// y = cap * tanh(y / cap)
+  void (*softcap)(float cap, float* y, std::size_t n);
+
+  /// Stores K and V [n_kv_heads, head_dim] of one token into slot `slot` of a page.
+  void (*kv_write)(const KvLayout& layout, std::byte* page, std::size_t slot, const float* k,
+                   const float* v);
+
+  /// Positions [split * kAttentionSplit, (split + 1) * kAttentionSplit) of a task. Record of (token
+  /// t, head h) goes to records + (t * group + h) * record_stride; no visible position gives m =
+  /// -inf, l = 0.
+  void (*attend_split)(const AttentionTask& task, std::size_t split, float* records,
+                       std::size_t record_stride);
+
+  /// Folds n_splits consecutive records (each attention_record_size apart) in order: out
+  /// [head_dim].
+  void (*merge_splits)(const float* records, std::size_t n_splits, std::size_t head_dim,
+                       float* out);
+};
+
+/// The table in use: the best tier this CPU runs, unless QUIRE_ISA names another. An unknown or
+/// impossible QUIRE_ISA is reported by select_kernels.
+const Kernels& kernels();
+Result<const Kernels*> select_kernels(std::string_view isa);
+/// Every tier this CPU runs, scalar first; for tests that compare them.
+std::span<const Kernels* const> available_kernels();
+
+}  // namespace quire

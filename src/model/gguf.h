@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/tensor_type.h"
+
+namespace quire {
+
+struct GgufArray;
+/// A metadata value. Integers of every width widen to (u)int64, both float widths to double.
+using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
+
+/// Arrays hold one of these; nested arrays are refused.
+struct GgufArray {
+  std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>,
+               std::vector<bool>, std::vector<std::string>>
+      items;
+  std::size_t size() const;
+};
+
+struct GgufKeyValue {
+  std::string key;
+  GgufValue value;
+};
+
+struct GgufTensor {
+  std::string name;
+  TensorType type = TensorType::kF32;
+  std::vector<std::uint64_t> ne;    // GGUF order: ne[0] is innermost (the row length)
+  std::span<const std::byte> data;  // inside the mapped file, checked
+  std::uint64_t n_elements() const;
+};
+
+/// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf. Everything
+/// is checked against the file before it is believed; errors name the key or tensor and the byte
+/// offset. Tensor data stays in the mapping.
+class GgufFile {
+ public:
+  static Result<GgufFile> open(const std::filesystem::path& path);
+  /// For fuzzing and tests: a file that is already in memory and outlives the object.
+  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string_view name);
+  GgufFile(GgufFile&&) noexcept;
+  GgufFile& operator=(GgufFile&&) noexcept;
+  ~GgufFile();
+
+  std::span<const GgufKeyValue> metadata() const;
+  std::span<const GgufTensor> tensors() const;
+  std::uint64_t file_bytes() const;
+
+  const GgufValue* find(std::string_view key) const;
+  const GgufTensor* find_tensor(std::string_view name) const;
+
+  // Typed reads. require_*: missing is an error. optional_*: nullopt if missing. Both: a value of
+  // another type or out of range is an error naming the key.
+  Result<std::uint64_t> require_uint(std::string_view key, std::uint64_t min,
+                                     std::uint64_t max) const;
+  Result<std::optional<std::uint64_t>> optional_uint(std::string_view key, std::uint64_t min,
+                                                     std::uint64_t max) const;
+  Result<std::optional<double>> optional_float(std::string_view key) const;
+  Result<std::optional<bool>> optional_bool(std::string_view key) const;
+  Result<std::optional<std::string>> optional_string(std::string_view key) const;
+  Result<std::string> require_string(std::string_view key) const;
+  /// A number or an array of numbers (per layer), widened; nullptr-like nullopt if missing.
+  Result<std::optional<std::vector<std::uint64_t>>> optional_uints(std::string_view key) const;
+
+  /// The tensor, with exactly these dimensions (GGUF order), or an error that says what is there.
+  Result<const GgufTensor*> require_tensor(std::string_view name,
+                                           std::span<const std::uint64_t> ne) const;
+
+ private:
+  struct Impl;
+  explicit GgufFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire

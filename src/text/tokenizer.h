@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace quire {
+
+/// GGUF's tokenizer.ggml.token_type values.
+enum class TokenKind : std::uint8_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+/// What a model file says of its tokenizer, already checked: kinds and scores are as long as
+/// tokens or empty, ids are in range.
+struct TokenizerData {
+  std::string model;  // tokenizer.ggml.model: "gpt2" or "llama"
+  std::string pre;    // tokenizer.ggml.pre; empty if absent
+  std::vector<std::string> tokens;
+  std::vector<TokenKind> kinds;
+  std::vector<float> scores;
+  std::vector<std::string> merges;
+  std::optional<TokenId> bos, eos, eot, eom, unk, pad;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = true;
+  bool remove_extra_whitespaces = false;
+};
+
+enum class ParseSpecial : bool { kNo, kYes };
+
+/// Text to token ids and back. Immutable after construction; safe to share between threads.
+class Tokenizer {
+ public:
+  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data);
+  virtual ~Tokenizer() = default;
+
+  /// Never adds BOS or EOS. Special tokens in the text become their ids only with kYes; user
+  /// content is encoded with kNo. Any bytes are accepted, invalid UTF-8 too.
+  virtual Result<std::vector<TokenId>> encode(std::string_view text,
+                                              ParseSpecial special) const = 0;
+
+  /// The bytes one token stands for; control tokens give their text only if `show_special`.
+  virtual std::string token_bytes(TokenId id, bool show_special) const = 0;
+
+  const TokenizerData& data() const { return data_; }
+  std::size_t vocab_size() const { return data_.tokens.size(); }
+  bool is_end_of_generation(TokenId id) const;
+  /// ids with exactly one BOS in front if the model wants one.
+  std::vector<TokenId> with_bos(std::vector<TokenId> ids) const;
+
+ protected:
+  explicit Tokenizer(TokenizerData data) : data_(std::move(data)) {}
+  TokenizerData data_;
+};
+
+/// Turns tokens into text as they come: a character split over tokens is held back until whole.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false)
+      : tokenizer_(&tokenizer), show_special_(show_special) {}
+
+  /// The text that became complete with this token; always valid UTF-8.
+  std::string push(TokenId id);
+  /// What is left at the end, incomplete bytes as U+FFFD.
+  std::string finish();
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool show_special_;
+  bool at_start_ = true;
+  std::string pending_;
+};
+
+}  // namespace quire
