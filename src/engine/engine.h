@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "kernels/packed_matrix.h"
+#include "kv/kv_manager.h"
+#include "model/model_spec.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace quire {
+
+struct EngineOptions {
+  std::filesystem::path model;
+  Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
+  std::size_t page_size = 16;
+  std::uint64_t kv_memory = 0;      // bytes; 0: room for one sequence of `context` tokens
+  std::size_t n_threads = 0;        // 0: every CPU this process may use
+  std::size_t context = 0;          // tokens a sequence may hold; 0: what the model was trained for
+  std::size_t prefill_chunk = 256;  // tokens of one forward pass at most
+};
+
+/// Called with the fraction done, 0 to 1, while weights are packed.
+using ProgressFn = std::function<void(double)>;
+
+/// Which rows of logits a step should compute.
+enum class LogitsWanted : std::uint8_t { kNone, kLast, kAll };
+
+/// The next tokens of one sequence in one step.
+struct StepItem {
+  SequenceId sequence;
+  std::span<const TokenId> tokens;
+  LogitsWanted logits = LogitsWanted::kLast;
+};
+
+/// Logits [n_rows, vocab_size] in the order of the items and their tokens; valid until the next
+/// step.
+struct StepLogits {
+  std::span<const float> values;
+  std::size_t n_rows = 0;
+  std::size_t vocab_size = 0;
+  std::span<const float> row(std::size_t i) const {
+    return values.subspan(i * vocab_size, vocab_size);
+  }
+};
+
+/// A loaded model with its KV cache. One thread drives it; the forward pass uses the pool's.
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> load(const EngineOptions& options,
+                                              const ProgressFn& progress = {});
+  virtual ~Engine() = default;
+
+  virtual const EngineOptions& options() const = 0;  // with every default filled in
+  virtual const ModelSpec& spec() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  /// Null if the model carries none; the error says why if it carries one that does not parse.
+  virtual const Result<std::optional<ChatTemplate>>& chat_template() const = 0;
+  virtual const KvManager& kv() const = 0;
+
+  virtual SequenceId add_sequence() = 0;
+  virtual Result<SequenceId> fork(SequenceId parent) = 0;
+  virtual Status truncate(SequenceId sequence, std::size_t length) = 0;
+  virtual void release(SequenceId sequence) = 0;
+
+  /// One forward pass as a transaction: pages are reserved, the pass runs, the pages are
+  /// committed. On failure nothing has changed. Token ids out of range, a sequence over the
+  /// context limit and a full cache are refused, the latter two naming both numbers.
+  virtual Result<StepLogits> step(std::span<const StepItem> items) = 0;
+
+  /// Steps of at most prefill_chunk tokens; returns the logits of the last token. On failure the
+  /// sequence is as long as before. `tokens` must not be empty. `keep_going` (optional) is asked
+  /// before each chunk; false stops with an empty StepLogits and the chunks done so far kept.
+  virtual Result<StepLogits> prefill(SequenceId sequence, std::span<const TokenId> tokens,
+                                     const std::function<bool(std::size_t done)>& keep_going) = 0;
+};
+
+}  // namespace quire
