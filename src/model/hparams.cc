@@ -1,0 +1,165 @@
+#include "model/hparams.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quire {
+namespace {
+
+// Upper bounds keep products of hyper-parameters far from overflow; no published model is near.
+constexpr std::size_t kMaxLayers = 4096;
+constexpr std::size_t kMaxDim = std::size_t{1} << 24;
+constexpr std::size_t kMaxHeads = 65536;
+constexpr std::size_t kMaxHeadDim = 4096;
+constexpr std::size_t kMaxContext = std::size_t{1} << 31;
+
+/// One number for all layers or an array with one per layer.
+Result<std::vector<std::size_t>> per_layer(const HparamReader& reader, std::string_view suffix,
+                                           std::size_t n_layers, std::size_t max,
+                                           std::size_t fallback) {
+  const std::string key = reader.key(suffix);
+  QUIRE_ASSIGN_OR_RETURN(const auto values, reader.file().optional_uints(key));
+  if (!values) {
+    if (fallback == 0) return fail(ErrorCode::kInvalidData, "key {} is missing", key);
+    return std::vector<std::size_t>(n_layers, fallback);
+  }
+  std::vector<std::size_t> out(values->begin(), values->end());
+  if (out.size() == 1) out.assign(n_layers, out.front());
+  if (out.size() != n_layers)
+    return fail(ErrorCode::kInvalidData, "key {} has {} values, the model has {} layers", key,
+                out.size(), n_layers);
+  for (const std::size_t value : out)
+    if (value < 1 || value > max)
+      return fail(ErrorCode::kInvalidData, "key {} is {}, which is not between 1 and {}", key,
+                  value, max);
+  return out;
+}
+
+Status read_heads(const HparamReader& reader, ModelSpec& spec) {
+  const std::size_t n_layers = spec.layers.size();
+  QUIRE_ASSIGN_OR_RETURN(const auto heads,
+                         per_layer(reader, "attention.head_count", n_layers, kMaxHeads, 0));
+  QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, per_layer(reader, "attention.head_count_kv", n_layers,
+                                                        kMaxHeads, heads.front()));
+  QUIRE_ASSIGN_OR_RETURN(const auto ffn,
+                         per_layer(reader, "feed_forward_length", n_layers, kMaxDim, 0));
+  for (std::size_t i = 0; i < n_layers; ++i) {
+    if (heads[i] % kv_heads[i] != 0)
+      return fail(ErrorCode::kInvalidData,
+                  "layer {}: {} attention heads cannot share {} KV heads evenly", i, heads[i],
+                  kv_heads[i]);
+    spec.layers[i] = LayerSpec{
+        .n_heads = heads[i], .n_kv_heads = kv_heads[i], .ffn_dim = ffn[i], .window = 0, .rope = 0};
+  }
+
+  const std::size_t implied = spec.hidden_dim / heads.front();
+  QUIRE_ASSIGN_OR_RETURN(spec.head_dim, reader.optional("attention.key_length", 1, kMaxHeadDim,
+                                                        std::max<std::size_t>(implied, 1)));
+  QUIRE_ASSIGN_OR_RETURN(const std::size_t value_dim,
+                         reader.optional("attention.value_length", 1, kMaxHeadDim, spec.head_dim));
+  if (value_dim != spec.head_dim)
+    return fail(ErrorCode::kUnsupported, "key and value head dimensions differ ({} and {})",
+                spec.head_dim, value_dim);
+  if (spec.head_dim % 2 != 0 || spec.head_dim > kMaxHeadDim)
+    return fail(ErrorCode::kUnsupported, "head dimension {} is not an even number up to {}",
+                spec.head_dim, kMaxHeadDim);
+  return {};
+}
+
+}  // namespace
+
+Result<std::size_t> HparamReader::require(std::string_view suffix, std::size_t min,
+                                          std::size_t max) const {
+  return file_.require_uint(key(suffix), min, max);
+}
+
+Result<std::size_t> HparamReader::optional(std::string_view suffix, std::size_t min,
+                                           std::size_t max, std::size_t fallback) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, file_.optional_uint(key(suffix), min, max));
+  return value.value_or(fallback);
+}
+
+Result<double> HparamReader::optional_real(std::string_view suffix, double min, double max,
+                                           double fallback) const {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, file_.optional_float(key(suffix)));
+  if (!value) return fallback;
+  if (!(*value >= min && *value <= max))
+    return fail(ErrorCode::kInvalidData, "key {} is {}, which is not between {} and {}",
+                key(suffix), *value, min, max);
+  return *value;
+}
+
+Status read_common(const HparamReader& reader, ModelSpec& spec) {
+  QUIRE_ASSIGN_OR_RETURN(const std::size_t n_layers, reader.require("block_count", 1, kMaxLayers));
+  QUIRE_ASSIGN_OR_RETURN(spec.hidden_dim, reader.require("embedding_length", 1, kMaxDim));
+  QUIRE_ASSIGN_OR_RETURN(spec.context_length, reader.require("context_length", 1, kMaxContext));
+  QUIRE_ASSIGN_OR_RETURN(const double eps, reader.optional_real("attention.layer_norm_rms_epsilon",
+                                                                0, 1, spec.norm_eps));
+  spec.norm_eps = static_cast<float>(eps);
+  spec.layers.resize(n_layers);
+  QUIRE_RETURN_IF_ERROR(read_heads(reader, spec));
+  spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
+  return {};
+}
+
+Result<std::size_t> read_window(const HparamReader& reader) {
+  return reader.optional("attention.sliding_window", 0, kMaxContext, 0);
+}
+
+Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, RopeStyle style) {
+  RopeSpec rope;
+  rope.style = style;
+  QUIRE_ASSIGN_OR_RETURN(rope.rope_dim,
+                         reader.optional("rope.dimension_count", 2, spec.head_dim, spec.head_dim));
+  if (rope.rope_dim % 2 != 0)
+    return fail(ErrorCode::kInvalidData, "key {} is {}, which is odd",
+                reader.key("rope.dimension_count"), rope.rope_dim);
+  QUIRE_ASSIGN_OR_RETURN(rope.base, reader.optional_real("rope.freq_base", 1, 1e12, 10000));
+
+  QUIRE_ASSIGN_OR_RETURN(const auto type,
+                         reader.file().optional_string(reader.key("rope.scaling.type")));
+  QUIRE_ASSIGN_OR_RETURN(const double legacy_factor,
+                         reader.optional_real("rope.scale_linear", 1e-3, 1e6, 1));
+  QUIRE_ASSIGN_OR_RETURN(rope.factor,
+                         reader.optional_real("rope.scaling.factor", 1e-3, 1e6, legacy_factor));
+  if (!type || *type == "none") {
+    // Files older than rope.scaling.type state a linear factor alone.
+    rope.scaling = rope.factor != 1 && !type ? RopeScaling::kLinear : RopeScaling::kNone;
+  } else if (*type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+  } else if (*type == "yarn") {
+    rope.scaling = RopeScaling::kYarn;
+    QUIRE_ASSIGN_OR_RETURN(rope.original_context,
+                           reader.optional("rope.scaling.original_context_length", 1, kMaxContext,
+                                           spec.context_length));
+    QUIRE_ASSIGN_OR_RETURN(rope.attn_factor,
+                           reader.optional_real("rope.scaling.attn_factor", 1e-6, 1e6, 1));
+    QUIRE_ASSIGN_OR_RETURN(rope.ext_factor,
+                           reader.optional_real("rope.scaling.yarn_ext_factor", 0, 1, 1));
+    QUIRE_ASSIGN_OR_RETURN(rope.beta_fast,
+                           reader.optional_real("rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32));
+    QUIRE_ASSIGN_OR_RETURN(rope.beta_slow,
+                           reader.optional_real("rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1));
+  } else {
+    return fail(ErrorCode::kUnsupported,
+                "key {} is '{}'; none, linear and yarn are supported (llama3 scaling comes as the "
+                "tensor rope_freqs.weight)",
+                reader.key("rope.scaling.type"), *type);
+  }
+
+  if (reader.file().find_tensor("rope_freqs.weight") != nullptr) {
+    const std::uint64_t ne = rope.rope_dim / 2;
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* factors,
+                           reader.file().require_tensor("rope_freqs.weight", std::span(&ne, 1)));
+    rope.freq_factors.resize(ne);
+    dequantize(factors->type, factors->data.data(), ne, rope.freq_factors.data());
+    for (const float f : rope.freq_factors)
+      if (!(f > 0) || !std::isfinite(f))
+        return fail(ErrorCode::kInvalidData,
+                    "tensor rope_freqs.weight holds {}, but divisors of frequencies are positive",
+                    f);
+  }
+  return rope;
+}
+
+}  // namespace quire
