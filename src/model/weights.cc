@@ -1,0 +1,143 @@
+#include "model/weights.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+namespace quire {
+namespace {
+
+/// Loads tensors by name and remembers which, so that unused ones can be reported.
+class Loader {
+ public:
+  Loader(const GgufFile& file, Precision precision, ThreadPool& pool,
+         const std::function<void(double)>& progress)
+      : file_(file), precision_(precision), pool_(pool), progress_(progress) {
+    for (const GgufTensor& tensor : file.tensors()) total_bytes_ += tensor.data.size();
+  }
+
+  Result<std::vector<float>> vector(const std::string& name, std::size_t n) {
+    const std::uint64_t ne = n;
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, std::span(&ne, 1)));
+    std::vector<float> out(n);
+    dequantize(tensor->type, tensor->data.data(), n, out.data());
+    count(*tensor);
+    return out;
+  }
+
+  Result<std::vector<float>> optional_vector(const std::string& name, std::size_t n) {
+    if (file_.find_tensor(name) == nullptr) return std::vector<float>();
+    return vector(name, n);
+  }
+
+  Result<PackedMatrix> matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, matrix_tensor(name, n_rows, n_cols));
+    QUIRE_ASSIGN_OR_RETURN(
+        PackedMatrix packed,
+        PackedMatrix::pack(tensor->type, tensor->data.data(), n_rows, n_cols, precision_, pool_));
+    count(*tensor);
+    return packed;
+  }
+
+  Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
+    Linear out;
+    QUIRE_ASSIGN_OR_RETURN(out.weight, matrix(name + ".weight", n_rows, n_cols));
+    QUIRE_ASSIGN_OR_RETURN(out.bias, optional_vector(name + ".bias", n_rows));
+    return out;
+  }
+
+  Result<const GgufTensor*> matrix_tensor(const std::string& name, std::size_t n_rows,
+                                          std::size_t n_cols) {
+    const std::array<std::uint64_t, 2> ne = {n_cols, n_rows};
+    return file_.require_tensor(name, ne);
+  }
+
+  /// A layer tensor that was not loaded belongs to a computation that would be left out.
+  Status check_all_used() const {
+    for (const GgufTensor& tensor : file_.tensors()) {
+      if (!tensor.name.starts_with("blk.") || used_.contains(tensor.name)) continue;
+      return fail(ErrorCode::kUnsupported,
+                  "tensor {} has no place in this architecture: the file describes a model that "
+                  "is not supported",
+                  tensor.name);
+    }
+    return {};
+  }
+
+ private:
+  void count(const GgufTensor& tensor) {
+    used_.insert(tensor.name);
+    done_bytes_ += tensor.data.size();
+    if (progress_) progress_(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
+  }
+
+  const GgufFile& file_;
+  Precision precision_;
+  ThreadPool& pool_;
+  const std::function<void(double)>& progress_;
+  std::unordered_set<std::string_view> used_;
+  std::uint64_t done_bytes_ = 0;
+  std::uint64_t total_bytes_ = 0;
+};
+
+Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, std::size_t index) {
+  const LayerSpec& layer = spec.layers[index];
+  const std::size_t hidden = spec.hidden_dim;
+  const std::size_t q_dim = layer.n_heads * spec.head_dim;
+  const std::size_t kv_dim = layer.n_kv_heads * spec.head_dim;
+  const auto name = [index](std::string_view suffix) {
+    return fmt::format("blk.{}.{}", index, suffix);
+  };
+
+  LayerWeights w;
+  QUIRE_ASSIGN_OR_RETURN(w.attn_norm, loader.vector(name("attn_norm.weight"), hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.q, loader.linear(name("attn_q"), q_dim, hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.k, loader.linear(name("attn_k"), kv_dim, hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.v, loader.linear(name("attn_v"), kv_dim, hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.o, loader.linear(name("attn_output"), hidden, q_dim));
+  if (spec.has_qk_norm) {
+    QUIRE_ASSIGN_OR_RETURN(w.q_norm, loader.vector(name("attn_q_norm.weight"), spec.head_dim));
+    QUIRE_ASSIGN_OR_RETURN(w.k_norm, loader.vector(name("attn_k_norm.weight"), spec.head_dim));
+  }
+  QUIRE_ASSIGN_OR_RETURN(w.ffn_norm, loader.vector(name("ffn_norm.weight"), hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.gate, loader.linear(name("ffn_gate"), layer.ffn_dim, hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.up, loader.linear(name("ffn_up"), layer.ffn_dim, hidden));
+  QUIRE_ASSIGN_OR_RETURN(w.down, loader.linear(name("ffn_down"), hidden, layer.ffn_dim));
+  if (spec.has_post_norms) {
+    QUIRE_ASSIGN_OR_RETURN(w.post_attn_norm,
+                           loader.vector(name("post_attention_norm.weight"), hidden));
+    QUIRE_ASSIGN_OR_RETURN(w.post_ffn_norm, loader.vector(name("post_ffw_norm.weight"), hidden));
+  }
+  return w;
+}
+
+}  // namespace
+
+std::size_t ModelWeights::packed_bytes() const {
+  std::size_t bytes = output.bytes();
+  for (const LayerWeights& w : layers)
+    for (const Linear* linear : {&w.q, &w.k, &w.v, &w.o, &w.gate, &w.up, &w.down})
+      bytes += linear->weight.bytes();
+  return bytes;
+}
+
+Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, Precision precision,
+                                  ThreadPool& pool, const std::function<void(double)>& progress) {
+  Loader loader(file, precision, pool, progress);
+  ModelWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.embedding,
+                         loader.matrix_tensor("token_embd.weight", spec.n_vocab, spec.hidden_dim));
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(LayerWeights layer, load_layer(loader, spec, i));
+    weights.layers.push_back(std::move(layer));
+  }
+  QUIRE_RETURN_IF_ERROR(loader.check_all_used());
+  QUIRE_ASSIGN_OR_RETURN(weights.output_norm, loader.vector("output_norm.weight", spec.hidden_dim));
+  const bool tied = file.find_tensor("output.weight") == nullptr;
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(tied ? "token_embd.weight" : "output.weight",
+                                                       spec.n_vocab, spec.hidden_dim));
+  return weights;
+}
+
+}  // namespace quire
