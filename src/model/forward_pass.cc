@@ -1,0 +1,254 @@
+#include "model/forward_pass.h"
+
+#include <algorithm>
+#include <array>
+
+namespace quire {
+namespace {
+
+bool any_int8(std::span<const Linear* const> readers) {
+  return std::any_of(readers.begin(), readers.end(),
+                     [](const Linear* l) { return l->weight.wants_int8(); });
+}
+
+}  // namespace
+
+ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
+                         const KvLayout& layout_types, const std::vector<RopeTable>& ropes,
+                         const Kernels& kernels, const ModelInput& input, std::size_t n_workers,
+                         Workspace& workspace)
+    : spec_(spec),
+      weights_(weights),
+      layout_types_(layout_types),
+      ropes_(ropes),
+      k_(kernels),
+      in_(input),
+      ws_(workspace),
+      n_rows_(input.tokens.size()) {
+  std::size_t q_dim = 0;
+  std::size_t kv_dim = 0;
+  std::size_t ffn = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    q_dim = std::max(q_dim, layer.n_heads * spec.head_dim);
+    kv_dim = std::max(kv_dim, layer.n_kv_heads * spec.head_dim);
+    ffn = std::max(ffn, layer.ffn_dim);
+  }
+  ws_.residual.resize(n_rows_ * spec.hidden_dim);
+  ws_.hidden.resize(n_rows_, spec.hidden_dim);
+  ws_.q.resize(n_rows_ * q_dim);
+  ws_.k.resize(n_rows_ * kv_dim);
+  ws_.v.resize(n_rows_ * kv_dim);
+  ws_.projected.resize(n_rows_ * spec.hidden_dim);
+  ws_.gate.resize(n_rows_ * ffn);
+  ws_.up.resize(n_rows_ * ffn);
+  ws_.output.resize(input.logit_rows.size(), spec.hidden_dim);
+  ws_.worker_records.resize(std::max(ws_.worker_records.size(), n_workers));
+  ws_.positions.resize(n_rows_);
+  for (const SequenceSlice& slice : input.sequences)
+    for (std::size_t t = 0; t < slice.n_tokens; ++t)
+      ws_.positions[slice.first_row + t] = slice.position + t;
+  ws_.cos.resize(ropes.size());
+  ws_.sin.resize(ropes.size());
+  for (std::size_t r = 0; r < ropes.size(); ++r) {
+    ws_.cos[r].resize(n_rows_ * ropes[r].half_dim());
+    ws_.sin[r].resize(n_rows_ * ropes[r].half_dim());
+  }
+}
+
+void ForwardPass::run(Worker& worker, float* logits) {
+  embed(worker);
+  for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    attention_block(worker, layer);
+    ffn_block(worker, layer);
+  }
+  worker.barrier();  // logit rows are shared out otherwise than residual rows
+  output_block(worker, logits);
+}
+
+void ForwardPass::embed(const Worker& worker) {
+  const std::size_t hidden = spec_.hidden_dim;
+  const GgufTensor& table = *weights_.embedding;
+  const TensorTypeInfo& type = tensor_type_info(table.type);
+  const std::size_t row_bytes = hidden / type.block_size * type.block_bytes;
+  const Range rows = worker.share(n_rows_);
+  for (std::size_t i = rows.begin; i < rows.end; ++i) {
+    float* x = ws_.residual.data() + i * hidden;
+    dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_.tokens[i]) * row_bytes,
+               hidden, x);
+    if (spec_.embedding_scale != 1) k_.scale(spec_.embedding_scale, x, hidden);
+    for (std::size_t r = 0; r < ropes_.size(); ++r) {
+      const std::size_t half = ropes_[r].half_dim();
+      ropes_[r].fill(ws_.positions[i], ws_.cos[r].data() + i * half, ws_.sin[r].data() + i * half);
+    }
+  }
+}
+
+void ForwardPass::norm_row(std::size_t row, const std::vector<float>& weight, bool int8) {
+  const std::size_t hidden = spec_.hidden_dim;
+  k_.rms_norm(ws_.residual.data() + row * hidden, weight.data(), spec_.norm_eps, hidden,
+              ws_.hidden.row(row));
+  if (int8) ws_.hidden.quantize(k_, row);
+}
+
+void ForwardPass::linears(const Worker& worker, std::span<const Job> jobs, const Activations& input,
+                          std::size_t n_rows) {
+  std::size_t total = 0;
+  for (const Job& job : jobs) total += job.linear->weight.n_panels();
+  const Range share = worker.share(total);
+  std::size_t first = 0;
+  for (const Job& job : jobs) {
+    const std::size_t n = job.linear->weight.n_panels();
+    const Range panels{std::clamp(share.begin, first, first + n) - first,
+                       std::clamp(share.end, first, first + n) - first};
+    first += n;
+    if (panels.begin == panels.end) continue;
+    k_.linear(job.linear->weight, input.view(), panels, {0, n_rows}, job.out,
+              job.linear->weight.n_rows());
+  }
+}
+
+void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
+  const LayerWeights& w = weights_.layers[layer];
+  const LayerSpec& spec = spec_.layers[layer];
+  const Range rows = worker.share(n_rows_);
+
+  const bool int8 = any_int8(std::array{&w.q, &w.k, &w.v});
+  for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.attn_norm, int8);
+  if (worker.index() == 0) ws_.attention.resize(n_rows_, spec.n_heads * spec_.head_dim);
+  worker.barrier();
+
+  const std::array<Job, 3> jobs = {
+      {{&w.q, ws_.q.data()}, {&w.k, ws_.k.data()}, {&w.v, ws_.v.data()}}};
+  linears(worker, jobs, ws_.hidden, n_rows_);
+  worker.barrier();
+
+  finish_qkv(worker, layer);
+  worker.barrier();
+
+  AttentionLayer attention{.layout = layout_types_,
+                           .n_heads = spec.n_heads,
+                           .window = spec.window,
+                           .index = layer,
+                           .n_layers = spec_.layers.size(),
+                           .scale = spec_.attention_scale,
+                           .softcap = spec_.attention_softcap};
+  attention.layout.n_kv_heads = static_cast<std::uint32_t>(spec.n_kv_heads);
+  attention.layout.head_dim = static_cast<std::uint32_t>(spec_.head_dim);
+  paged_attention(worker, k_, in_, attention, ws_);
+  worker.barrier();
+
+  if (w.o.weight.wants_int8()) {
+    for (std::size_t i = rows.begin; i < rows.end; ++i) ws_.attention.quantize(k_, i);
+    worker.barrier();
+  }
+  linears(worker, std::array<Job, 1>{{{&w.o, ws_.projected.data()}}}, ws_.attention, n_rows_);
+  worker.barrier();
+  add_projected(worker, w.o, w.post_attn_norm);
+}
+
+void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
+  const LayerWeights& w = weights_.layers[layer];
+  const LayerSpec& spec = spec_.layers[layer];
+  const std::size_t head_dim = spec_.head_dim;
+  const std::size_t q_dim = spec.n_heads * head_dim;
+  const std::size_t kv_dim = spec.n_kv_heads * head_dim;
+  const RopeTable& rope = ropes_[spec.rope];
+  const RopeSpec& rope_spec = spec_.ropes[spec.rope];
+  KvLayout layout = layout_types_;
+  layout.n_kv_heads = static_cast<std::uint32_t>(spec.n_kv_heads);
+  layout.head_dim = static_cast<std::uint32_t>(head_dim);
+
+  const auto finish = [&](float* x, std::size_t n_heads, const std::vector<float>& bias,
+                          const std::vector<float>& norm, std::size_t row) {
+    if (!bias.empty()) k_.add(bias.data(), x, bias.size());
+    if (!norm.empty())
+      for (std::size_t h = 0; h < n_heads; ++h)
+        k_.rms_norm(x + h * head_dim, norm.data(), spec_.norm_eps, head_dim, x + h * head_dim);
+    k_.rope(x, n_heads, head_dim, rope_spec.rope_dim, rope_spec.style,
+            ws_.cos[spec.rope].data() + row * rope.half_dim(),
+            ws_.sin[spec.rope].data() + row * rope.half_dim());
+  };
+
+  const Range rows = worker.share(n_rows_);
+  for (std::size_t s = 0; s < in_.sequences.size(); ++s) {
+    const SequenceSlice& slice = in_.sequences[s];
+    const PageTableView& table = in_.tables[s * spec_.layers.size() + layer];
+    const std::size_t begin = std::max(rows.begin, slice.first_row);
+    const std::size_t end = std::min(rows.end, slice.first_row + slice.n_tokens);
+    for (std::size_t row = begin; row < end; ++row) {
+      float* q = ws_.q.data() + row * q_dim;
+      float* k = ws_.k.data() + row * kv_dim;
+      float* v = ws_.v.data() + row * kv_dim;
+      finish(q, spec.n_heads, w.q.bias, w.q_norm, row);
+      finish(k, spec.n_kv_heads, w.k.bias, w.k_norm, row);
+      if (!w.v.bias.empty()) k_.add(w.v.bias.data(), v, kv_dim);
+      const std::size_t position = ws_.positions[row];
+      k_.kv_write(layout, table.pages[position / layout.page_size - table.first_page],
+                  position % layout.page_size, k, v);
+    }
+  }
+}
+
+void ForwardPass::add_projected(const Worker& worker, const Linear& from,
+                                const std::vector<float>& post_norm) {
+  const std::size_t hidden = spec_.hidden_dim;
+  const Range rows = worker.share(n_rows_);
+  for (std::size_t i = rows.begin; i < rows.end; ++i) {
+    float* projected = ws_.projected.data() + i * hidden;
+    if (!from.bias.empty()) k_.add(from.bias.data(), projected, hidden);
+    if (!post_norm.empty())
+      k_.rms_norm(projected, post_norm.data(), spec_.norm_eps, hidden, projected);
+    k_.add(projected, ws_.residual.data() + i * hidden, hidden);
+  }
+}
+
+void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
+  const LayerWeights& w = weights_.layers[layer];
+  const std::size_t ffn = spec_.layers[layer].ffn_dim;
+  const Range rows = worker.share(n_rows_);
+
+  const bool int8 = any_int8(std::array{&w.gate, &w.up});
+  for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.ffn_norm, int8);
+  if (worker.index() == 0) ws_.ffn.resize(n_rows_, ffn);
+  worker.barrier();
+
+  const std::array<Job, 2> jobs = {{{&w.gate, ws_.gate.data()}, {&w.up, ws_.up.data()}}};
+  linears(worker, jobs, ws_.hidden, n_rows_);
+  worker.barrier();
+
+  const auto activate = spec_.activation == Activation::kSilu ? k_.silu_mul : k_.gelu_tanh_mul;
+  for (std::size_t i = rows.begin; i < rows.end; ++i) {
+    float* gate = ws_.gate.data() + i * ffn;
+    float* up = ws_.up.data() + i * ffn;
+    if (!w.gate.bias.empty()) k_.add(w.gate.bias.data(), gate, ffn);
+    if (!w.up.bias.empty()) k_.add(w.up.bias.data(), up, ffn);
+    activate(gate, up, ws_.ffn.row(i), ffn);
+    if (w.down.weight.wants_int8()) ws_.ffn.quantize(k_, i);
+  }
+  worker.barrier();
+  linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, ws_.ffn, n_rows_);
+  worker.barrier();
+  add_projected(worker, w.down, w.post_ffn_norm);
+}
+
+void ForwardPass::output_block(Worker& worker, float* logits) {
+  const std::size_t n = in_.logit_rows.size();
+  if (n == 0) return;
+  const std::size_t hidden = spec_.hidden_dim;
+  const Range rows = worker.share(n);
+  for (std::size_t i = rows.begin; i < rows.end; ++i) {
+    k_.rms_norm(ws_.residual.data() + in_.logit_rows[i] * hidden, weights_.output_norm.data(),
+                spec_.norm_eps, hidden, ws_.output.row(i));
+    if (weights_.output.wants_int8()) ws_.output.quantize(k_, i);
+  }
+  worker.barrier();
+  k_.linear(weights_.output, ws_.output.view(), worker.share(weights_.output.n_panels()), {0, n},
+            logits, spec_.n_vocab);
+  if (spec_.final_softcap != 0) {
+    worker.barrier();
+    for (std::size_t i = rows.begin; i < rows.end; ++i)
+      k_.softcap(spec_.final_softcap, logits + i * spec_.n_vocab, spec_.n_vocab);
+  }
+}
+
+}  // namespace quire

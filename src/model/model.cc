@@ -1,0 +1,30 @@
+#include "model/model.h"
+
+#include <utility>
+
+#include "model/forward_pass.h"
+
+namespace quire {
+
+Result<Model> Model::load(const GgufFile& file, ModelSpec spec, KvLayout layout_types,
+                          Precision precision, ThreadPool& pool,
+                          const std::function<void(double)>& progress) {
+  QUIRE_ASSIGN_OR_RETURN(ModelWeights weights, load_weights(file, spec, precision, pool, progress));
+  return Model(std::move(spec), std::move(weights), layout_types);
+}
+
+Model::Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types)
+    : spec_(std::move(spec)),
+      weights_(std::move(weights)),
+      layout_types_(layout_types),
+      kernels_(&quire::kernels()) {
+  for (const RopeSpec& rope : spec_.ropes) ropes_.emplace_back(rope);
+}
+
+void Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) {
+  ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.size(),
+                   workspace_);
+  pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, logits); });
+}
+
+}  // namespace quire

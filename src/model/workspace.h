@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "kernels/kernels.h"
+
+namespace quire {
+
+/// Input rows of the linear layers of one stage, in f32 and, where a packed format reads it, int8.
+class Activations {
+ public:
+  void resize(std::size_t n_rows, std::size_t n_cols) {
+    n_cols_ = n_cols;
+    f32_.resize(n_rows * n_cols);
+    q_.resize(n_rows * n_cols);
+    scale_.resize(n_rows * (n_cols / kActivationBlock));
+    sum_.resize(n_rows * (n_cols / kActivationBlock));
+  }
+
+  float* row(std::size_t i) { return f32_.data() + i * n_cols_; }
+
+  /// Fills the int8 form of row i from its f32 form.
+  void quantize(const Kernels& k, std::size_t i) {
+    const std::size_t blocks = n_cols_ / kActivationBlock;
+    k.quantize_row(row(i), n_cols_, q_.data() + i * n_cols_, scale_.data() + i * blocks,
+                   sum_.data() + i * blocks);
+  }
+
+  ActivationView view() const {
+    return {.f32 = f32_.data(),
+            .f32_stride = n_cols_,
+            .q = q_.data(),
+            .scale = scale_.data(),
+            .sum = sum_.data()};
+  }
+
+ private:
+  std::size_t n_cols_ = 0;
+  ScratchArray<float> f32_;
+  ScratchArray<std::int8_t> q_;
+  ScratchArray<float> scale_;
+  ScratchArray<std::int32_t> sum_;
+};
+
+/// Scratch of a forward pass, grown to the largest pass so far.
+struct Workspace {
+  ScratchArray<float> residual;   // [n_rows, hidden]
+  Activations hidden;             // normed input of attention and FFN, [n_rows, hidden]
+  ScratchArray<float> q;          // [n_rows, n_heads * head_dim]
+  ScratchArray<float> k, v;       // [n_rows, n_kv_heads * head_dim]
+  Activations attention;          // [n_rows, n_heads * head_dim]
+  ScratchArray<float> projected;  // [n_rows, hidden], output of the o and down projections
+  ScratchArray<float> gate, up;   // [n_rows, ffn]
+  Activations ffn;                // [n_rows, ffn]
+  Activations output;             // [n_logit_rows, hidden]
+  std::vector<ScratchArray<float>> cos, sin;        // per RopeSpec: [n_rows, rope_dim / 2]
+  std::vector<std::size_t> positions;               // [n_rows]
+  ScratchArray<float> split_records;                // attention records shared by the workers
+  std::vector<ScratchArray<float>> worker_records;  // attention records of each worker
+};
+
+}  // namespace quire
