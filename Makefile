@@ -1,0 +1,89 @@
+# `make help` lists the targets. The work is done by the scripts in tools/ and by CMake.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+MODEL ?= smollm2
+PROMPT ?= Explain in three sentences why a language model keeps a cache of keys and values.
+ARGS ?=
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 300
+export MODEL PROMPT ARGS
+
+BUILD_DIR := build/release
+PYTEST := .venv/bin/python -m pytest -q -p no:cacheprovider
+# ctest names every passed test; a log is better without.
+CTEST := ctest --output-on-failure -j $(shell nproc)
+ONLY_NEWS := grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +\#[0-9]+: .* Passed )'
+
+# What reads bytes from outside, and what hands memory out: these run under the address and
+# undefined-behaviour sanitizers.
+PARSER_TESTS := base text kv sample model
+# Whatever has threads runs under the thread sanitizer.
+THREAD_TESTS := base engine
+
+.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench oracle
+.PHONY: completions install setup models clean
+
+help: ## list the targets
+	@echo 'usage: make TARGET [VARIABLE=value ...]'; echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: ## install, build and fetch what is missing, then answer PROMPT="..." with MODEL=smollm2|gemma3|FILE (ARGS="-n 64 --temp 0")
+	@tools/run
+
+build: ## build the release binary, build/release/bin/quire
+	@tools/setup run
+	@tools/build release quire
+
+setup: ## install the packages and the Python environment that the tests need
+	@tools/setup test
+
+models: setup ## fetch the models that the tests need
+	@tools/fetch_model smollm2 gemma3
+
+test: setup models ## run every test: C++, sanitizers, format and lint, Python (20 minutes when nothing is built, on 2 cores)
+	@$(MAKE) test-cpp
+	@$(MAKE) sanitize
+	@$(MAKE) lint
+	@$(MAKE) test-python
+
+test-cpp: setup models ## build release and run the C++ tests
+	@tools/build release
+	@$(CTEST) --test-dir $(BUILD_DIR) | $(ONLY_NEWS)
+
+test-python: setup models ## run the Python tests: the repository, the command line, whole models
+	@tools/build release
+	@$(PYTEST) tests
+
+sanitize: setup models ## run the tests of everything that parses under address and undefined-behaviour sanitizers
+	@tools/sanitize asan $(PARSER_TESTS)
+
+tsan: setup models ## run the tests of everything that has threads under the thread sanitizer
+	@tools/sanitize tsan $(THREAD_TESTS)
+
+fuzz: setup ## fuzz every parser, FUZZ_SECONDS=300 in all
+	@tools/fuzz $(FUZZ_SECONDS)
+
+lint: setup ## check format and clang-tidy's findings; only what changed since the last clean check
+	@tools/build release >/dev/null
+	@tools/lint
+
+format: setup ## format the C++ sources in place
+	@tools/lint --format
+
+bench: setup models ## run the micro-benchmarks and measure a real model
+	@tools/bench
+
+oracle: setup models ## make the committed reference data of the tests again (installs transformers and torch)
+	@tools/oracle
+
+completions: build ## write the shell completions to build/completions
+	@tools/completions build/completions
+
+install: build ## install the binary, completions and documents under PREFIX=/usr/local (DESTDIR works)
+	@cmake --install $(BUILD_DIR) --prefix $(PREFIX)
+
+clean: ## remove everything that was built; models and packages stay
+	@rm -rf build .venv compile_commands.json
