@@ -1,0 +1,182 @@
+#include "kv/kv_manager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "kv/kv_arithmetic.h"
+#include "kv/kv_state.h"
+#include "kv/validate.h"
+
+namespace quire {
+
+struct KvManager::Impl : KvState {
+  using KvState::KvState;
+};
+
+struct Reservation::State : LiveReservation {};
+
+// --- Reservation ---------------------------------------------------------------------------------
+
+Reservation::Reservation(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Reservation::Reservation(Reservation&&) noexcept = default;
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  // What this one held goes back when `old` dies.
+  const Reservation old(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+Reservation::~Reservation() {
+  if (state_ == nullptr || state_->kv == nullptr) return;
+  KvState& kv = *state_->kv;
+  for (const SequenceId id : state_->sequences) return_slots(kv, kv.sequences.at(id));
+  kv.live = nullptr;
+}
+
+void Reservation::commit() {
+  QUIRE_CHECK(state_ != nullptr);      // committed or moved from
+  QUIRE_CHECK(state_->kv != nullptr);  // the manager is gone
+  KvState& kv = *state_->kv;
+  for (const SequenceId id : state_->sequences) commit_slots(kv, kv.sequences.at(id));
+  kv.live = nullptr;
+  state_.reset();
+}
+
+// --- KvManager -----------------------------------------------------------------------------------
+
+KvManager::KvManager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+KvManager::KvManager(KvManager&&) noexcept = default;
+KvManager& KvManager::operator=(KvManager&&) noexcept = default;
+KvManager::~KvManager() = default;
+
+Result<KvManager> KvManager::create(KvConfig config) {
+  QUIRE_RETURN_IF_ERROR(check_kv_config(config));
+  const std::uint64_t page_bytes = kv_page_bytes(config);
+  const std::uint64_t n_pages = config.budget_bytes / page_bytes;
+  const std::size_t n_layers = config.layers.size();
+  if (n_pages < n_layers)
+    return fail(ErrorCode::kOutOfMemory,
+                "the KV memory of {} ({} bytes) is too small: one page of {} tokens in each of {} "
+                "layers needs {} ({} bytes); raise --kv-memory",
+                format_byte_size(config.budget_bytes), config.budget_bytes,
+                config.layers.front().layout.page_size, n_layers,
+                format_byte_size(page_bytes * n_layers), page_bytes * n_layers);
+  QUIRE_ASSIGN_OR_RETURN(PagePool pool, PagePool::create(page_bytes, n_pages));
+  return KvManager(std::make_unique<Impl>(std::move(config), std::move(pool)));
+}
+
+SequenceId KvManager::add_sequence() {
+  // After four billion sequences the numbers start again; those still in use are passed over.
+  while (impl_->find(SequenceId(impl_->next_id)) != nullptr) ++impl_->next_id;
+  const SequenceId id(impl_->next_id++);
+  impl_->sequences[id].tables.resize(impl_->config.layers.size());
+  return id;
+}
+
+Result<SequenceId> KvManager::fork(SequenceId parent) {
+  const SequenceState* from = impl_->find(parent);
+  if (from == nullptr)
+    return fail(ErrorCode::kNotFound, "cannot fork KV sequence {}: there is none", parent.value);
+  if (from->pending.n_tokens > 0)
+    return fail(ErrorCode::kInvalidArgument,
+                "cannot fork KV sequence {} while a reservation writes to it", parent.value);
+  const SequenceId id = add_sequence();
+  SequenceState& child = *impl_->find(id);  // adding it moved no other sequence
+  child.length = from->length;
+  child.tables = from->tables;
+  for (const PageTable& table : child.tables)
+    for (const PageId page : table.ids()) impl_->pool.add_reference(page);
+  return id;
+}
+
+Result<Reservation> KvManager::reserve(std::span<const SlotRequest> requests) {
+  QUIRE_CHECK(impl_->live == nullptr);  // one reservation at a time
+  QUIRE_ASSIGN_OR_RETURN(std::vector<SequenceId> sequences, take_slots(*impl_, requests));
+  auto state = std::make_unique<Reservation::State>();
+  state->kv = impl_.get();
+  state->sequences = std::move(sequences);
+  impl_->live = state.get();
+  return Reservation(std::move(state));
+}
+
+Status KvManager::truncate(SequenceId id, std::size_t length) {
+  SequenceState* sequence = impl_->find(id);
+  if (sequence == nullptr)
+    return fail(ErrorCode::kNotFound, "cannot truncate KV sequence {}: there is none", id.value);
+  if (sequence->pending.n_tokens > 0)
+    return fail(ErrorCode::kInvalidArgument,
+                "cannot truncate KV sequence {} while a reservation writes to it", id.value);
+  if (length > sequence->length)
+    return fail(ErrorCode::kInvalidArgument,
+                "cannot truncate KV sequence {} to {} tokens: it holds only {}", id.value, length,
+                sequence->length);
+  if (length == sequence->length) return {};
+
+  const std::size_t page_size = impl_->page_size;
+  for (std::size_t layer = 0; layer < sequence->tables.size(); ++layer) {
+    const std::size_t window = impl_->config.layers[layer].window;
+    const std::size_t visible = first_visible_position(length, window);
+    const std::size_t kept = sequence->tables[layer].first_page() * page_size;
+    if (visible < std::min(kept, length))
+      return fail(ErrorCode::kInvalidArgument,
+                  "cannot truncate KV sequence {} to {} tokens: layer {} would see the last {} "
+                  "positions again, but {} to {} have left its window",
+                  id.value, length, layer, window, visible, std::min(kept, length) - 1);
+  }
+  for (PageTable& table : sequence->tables) {
+    while (!table.empty() && table.end_page() > pages_for(length, page_size))
+      impl_->pool.drop_reference(table.pop());
+    if (table.empty()) table.restart_at(length / page_size);
+  }
+  // The tail may be sealed or shared now. The next reservation reopens or copies it, so that
+  // going back never needs memory.
+  sequence->length = length;
+  return {};
+}
+
+void KvManager::release(SequenceId id) {
+  SequenceState* sequence = impl_->find(id);
+  if (sequence == nullptr) return;
+  if (sequence->pending.n_tokens > 0) {
+    return_slots(*impl_, *sequence);
+    std::erase(impl_->live->sequences, id);
+  }
+  for (const PageTable& table : sequence->tables)
+    for (const PageId page : table.ids()) impl_->pool.drop_reference(page);
+  impl_->sequences.erase(id);
+}
+
+std::size_t KvManager::length(SequenceId id) const {
+  const SequenceState* sequence = impl_->find(id);
+  QUIRE_CHECK(sequence != nullptr);
+  return sequence->length;
+}
+
+PageTableView KvManager::table(SequenceId id, std::size_t layer) const {
+  const SequenceState* sequence = impl_->find(id);
+  QUIRE_CHECK(sequence != nullptr);
+  QUIRE_CHECK(layer < sequence->tables.size());
+  return sequence->tables[layer].view();
+}
+
+const KvConfig& KvManager::config() const { return impl_->config; }
+
+KvStats KvManager::stats() const {
+  const PagePool& pool = impl_->pool;
+  KvStats stats;
+  stats.page_size = impl_->page_size;
+  stats.page_bytes = pool.page_bytes();
+  stats.pages_total = pool.n_pages();
+  stats.pages_free = pool.n_free();
+  stats.pages_hot = pool.n_hot();
+  stats.pages_sealed = pool.n_sealed();
+  stats.bytes_used = static_cast<std::uint64_t>(pool.n_hot() + pool.n_sealed()) * pool.page_bytes();
+  return stats;
+}
+
+Status KvManager::validate() const { return check_invariants(take_snapshot(*impl_)); }
+
+}  // namespace quire

@@ -1,0 +1,78 @@
+#pragma once
+// The memory of all pages and the state of each. See docs/kv-contract.md for the state machine.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace quire {
+
+using PageId = StrongId<struct PageTag>;
+
+enum class PageState : std::uint8_t {
+  kFree,    // nobody's; contents undefined
+  kHot,     // being appended to
+  kSealed,  // immutable
+};
+
+std::string_view page_state_name(PageState state);
+
+/// Pages of one size in one arena, so that any free page serves any layer and nothing can fragment.
+/// Memory and bookkeeping of a page cost nothing until it is first taken.
+class PagePool {
+ public:
+  struct Page {
+    PageState state = PageState::kFree;
+    std::uint32_t references = 0;
+  };
+
+  /// page_bytes must be a multiple of 64.
+  static Result<PagePool> create(std::size_t page_bytes, std::uint64_t n_pages);
+  PagePool(PagePool&&) noexcept = default;
+  PagePool& operator=(PagePool&&) noexcept = delete;
+  ~PagePool();
+
+  /// free -> hot with one reference. The last page given back comes first: its lines may still be
+  /// in a cache. There must be a free page.
+  PageId take();
+  void add_reference(PageId page);
+  /// The last reference frees the page, whatever its state.
+  void drop_reference(PageId page);
+  void seal(PageId page);    // hot -> sealed
+  void reopen(PageId page);  // sealed -> hot; only by the one sequence that may write to it
+
+  std::byte* data(PageId page) const { return arena_.data() + page.value * page_bytes_; }
+  const Page& page(PageId id) const { return pages_[id.value]; }
+
+  std::size_t page_bytes() const { return page_bytes_; }
+  std::size_t n_pages() const { return n_pages_; }
+  std::size_t n_free() const { return n_pages_ - n_hot_ - n_sealed_; }
+  std::size_t n_hot() const { return n_hot_; }
+  std::size_t n_sealed() const { return n_sealed_; }
+
+  /// Every page taken at least once, by id; those past the end were never used and are free.
+  std::span<const Page> touched_pages() const { return pages_; }
+  /// Pages given back, the next one to take last.
+  std::span<const PageId> free_list() const { return free_list_; }
+
+ private:
+  PagePool(MappedMemory arena, std::size_t page_bytes, std::size_t n_pages)
+      : arena_(std::move(arena)), page_bytes_(page_bytes), n_pages_(n_pages) {}
+
+  MappedMemory arena_;
+  std::size_t page_bytes_;
+  std::size_t n_pages_;
+  std::size_t n_hot_ = 0;
+  std::size_t n_sealed_ = 0;
+  std::vector<Page> pages_;
+  std::vector<PageId> free_list_;
+};
+
+}  // namespace quire
