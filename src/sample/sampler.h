@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "sample/candidates.h"
 
 namespace quire {
 
@@ -20,8 +21,8 @@ struct SamplerParams {
   float frequency_penalty = 0.0f;
   std::uint64_t seed = 0;
   std::vector<std::pair<TokenId, float>> logit_bias;  // -inf forbids, added before anything else
-  std::uint32_t n_logprobs = 0;                       // alternatives reported per token
-  bool logprobs = false;
+  bool logprobs = false;         // report SampledToken::logprob; costs a pass over the vocabulary
+  std::uint32_t n_logprobs = 0;  // and with it this many alternatives per token
 };
 
 struct TokenLogprob {
@@ -31,7 +32,7 @@ struct TokenLogprob {
 
 struct SampledToken {
   TokenId token = 0;
-  float logprob = 0;              // see docs/sampling.md: of the raw model distribution
+  float logprob = 0;              // if asked for: of the raw model distribution (docs/sampling.md)
   std::vector<TokenLogprob> top;  // best first, n_logprobs of them
 };
 
@@ -46,17 +47,24 @@ class Sampler {
   /// Tokens of the prompt count for penalties too.
   void accept(TokenId token);
 
-  /// logits [vocab_size], unchanged. Does not accept() the token. A distribution with no finite
-  /// logit left is an error.
+  /// logits [vocab_size], unchanged. Does not accept() the token. A NaN or +inf among the logits
+  /// is an error, and so is a distribution with no finite logit left.
   Result<SampledToken> sample(std::span<const float> logits);
 
  private:
   explicit Sampler(SamplerParams params, std::size_t vocab_size);
+  /// Logit bias, then penalties; `logits` itself if there is nothing to do.
+  std::span<const float> adjust(std::span<const float> logits);
+  TokenId draw(std::span<const float> logits, float max);
+  void report_logprobs(std::span<const float> logits, float max, SampledToken& sampled);
+
   SamplerParams params_;
   std::vector<std::uint32_t> counts_;  // occurrences of each token so far
   std::vector<TokenId> seen_;
-  std::vector<TokenLogprob> candidates_;  // scratch
   std::uint64_t draws_ = 0;
+  std::vector<float> adjusted_;  // scratch, as are the two below
+  Shortlist shortlist_;
+  std::vector<Candidate> top_;
 };
 
 }  // namespace quire
