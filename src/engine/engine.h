@@ -78,8 +78,9 @@ class Engine {
   virtual Result<StepLogits> step(std::span<const StepItem> items) = 0;
 
   /// Steps of at most prefill_chunk tokens; returns the logits of the last token. On failure the
-  /// sequence is as long as before. `tokens` must not be empty. `keep_going` (optional) is asked
-  /// before each chunk; false stops with an empty StepLogits and the chunks done so far kept.
+  /// sequence is as long as before, or empty if window layers can no longer show that. `tokens`
+  /// must not be empty. `keep_going` (optional) is asked before each chunk; false stops with an
+  /// empty StepLogits and the chunks done so far kept.
   virtual Result<StepLogits> prefill(SequenceId sequence, std::span<const TokenId> tokens,
                                      const std::function<bool(std::size_t done)>& keep_going) = 0;
 };

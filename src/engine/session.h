@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "sample/sampler.h"
+#include "sample/stop_matcher.h"
 
 namespace quire {
 
@@ -64,7 +65,10 @@ class Session {
   std::size_t cached_tokens() const { return cached_.size(); }
 
  private:
-  Status reuse_prefix(std::span<const TokenId> prompt);
+  void reuse_prefix(std::span<const TokenId> prompt);
+  Result<GenerateResult> decode(const GenerateRequest& request, const GenerateSink& sink,
+                                StepLogits logits, Sampler& sampler, StopMatcher& stops,
+                                GenerateResult result);
 
   Engine& engine_;
   SequenceId sequence_;

@@ -1,0 +1,205 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "engine/engine_options.h"
+#include "kv/kv_arithmetic.h"
+#include "model/gguf.h"
+#include "model/gguf_tokenizer.h"
+#include "model/model.h"
+
+namespace quire {
+namespace {
+
+/// Rows of logits one step may return: 262,144 tokens of vocabulary times this is a gigabyte.
+constexpr std::uint64_t kMaxLogitBytes = std::uint64_t{2} << 30;
+
+std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? tokenizer.data().tokens[static_cast<std::size_t>(*id)] : std::string();
+}
+
+Result<std::optional<ChatTemplate>> load_chat_template(const GgufFile& file,
+                                                       const Tokenizer& tokenizer) {
+  QUIRE_ASSIGN_OR_RETURN(auto source, file.optional_string("tokenizer.chat_template"));
+  if (!source) return std::optional<ChatTemplate>();
+  QUIRE_ASSIGN_OR_RETURN(
+      ChatTemplate parsed,
+      ChatTemplate::parse(std::move(*source), special_text(tokenizer, tokenizer.data().bos),
+                          special_text(tokenizer, tokenizer.data().eos)));
+  return std::optional<ChatTemplate>(std::move(parsed));
+}
+
+/// What one step asks of the layers below, flat.
+struct StepPlan {
+  std::vector<SlotRequest> slots;
+  std::vector<TokenId> tokens;
+  std::vector<SequenceSlice> slices;
+  std::vector<std::size_t> logit_rows;
+};
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(EngineOptions options, GgufFile file, std::unique_ptr<Tokenizer> tokenizer,
+             std::unique_ptr<ThreadPool> pool, Model model, KvManager kv)
+      : options_(std::move(options)),
+        file_(std::move(file)),
+        tokenizer_(std::move(tokenizer)),
+        chat_template_(load_chat_template(file_, *tokenizer_)),
+        pool_(std::move(pool)),
+        model_(std::move(model)),
+        kv_(std::move(kv)) {}
+
+  const EngineOptions& options() const override { return options_; }
+  const ModelSpec& spec() const override { return model_.spec(); }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  const Result<std::optional<ChatTemplate>>& chat_template() const override {
+    return chat_template_;
+  }
+  const KvManager& kv() const override { return kv_; }
+
+  SequenceId add_sequence() override { return kv_.add_sequence(); }
+  Result<SequenceId> fork(SequenceId parent) override { return kv_.fork(parent); }
+  Status truncate(SequenceId sequence, std::size_t length) override {
+    return kv_.truncate(sequence, length);
+  }
+  void release(SequenceId sequence) override { kv_.release(sequence); }
+
+  Result<StepLogits> step(std::span<const StepItem> items) override {
+    QUIRE_ASSIGN_OR_RETURN(const StepPlan plan, make_plan(items));
+    const std::size_t n_vocab = spec().n_vocab;
+    const std::uint64_t logit_bytes = plan.logit_rows.size() * n_vocab * sizeof(float);
+    if (logit_bytes > kMaxLogitBytes)
+      return fail(ErrorCode::kInvalidArgument, "the logits of {} tokens take {}, at most {} fit",
+                  plan.logit_rows.size(), format_byte_size(logit_bytes),
+                  format_byte_size(kMaxLogitBytes));
+    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(plan.slots));
+
+    std::vector<PageTableView> tables;
+    tables.reserve(items.size() * spec().layers.size());
+    for (const StepItem& item : items)
+      for (std::size_t layer = 0; layer < spec().layers.size(); ++layer)
+        tables.push_back(kv_.table(item.sequence, layer));
+
+    const std::size_t n_values = plan.logit_rows.size() * n_vocab;
+    float* logits = logits_.resize(n_values);
+    model_.forward({.tokens = plan.tokens,
+                    .sequences = plan.slices,
+                    .tables = tables,
+                    .logit_rows = plan.logit_rows},
+                   *pool_, logits);
+    reservation.commit();
+    return StepLogits{
+        .values = {logits, n_values}, .n_rows = plan.logit_rows.size(), .vocab_size = n_vocab};
+  }
+
+  Result<StepLogits> prefill(SequenceId sequence, std::span<const TokenId> tokens,
+                             const std::function<bool(std::size_t)>& keep_going) override {
+    if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, "there is nothing to prefill");
+    const std::size_t before = kv_.length(sequence);
+    // Refused as a whole before anything is computed, since half a prompt is of no use.
+    QUIRE_RETURN_IF_ERROR(check_context(before, tokens.size()));
+    QUIRE_RETURN_IF_ERROR(check_fits(before + tokens.size()));
+    StepLogits logits;
+    for (std::size_t done = 0; done < tokens.size();) {
+      if (keep_going && !keep_going(done)) return StepLogits();
+      const std::size_t n = std::min(options_.prefill_chunk, tokens.size() - done);
+      const bool last = done + n == tokens.size();
+      const StepItem item{.sequence = sequence,
+                          .tokens = tokens.subspan(done, n),
+                          .logits = last ? LogitsWanted::kLast : LogitsWanted::kNone};
+      auto result = step(std::span(&item, 1));
+      if (!result) {
+        // A window layer may no longer hold what `before` would show.
+        if (!kv_.truncate(sequence, before)) QUIRE_CHECK(kv_.truncate(sequence, 0).has_value());
+        return result;
+      }
+      logits = *result;
+      done += n;
+    }
+    return logits;
+  }
+
+ private:
+  Status check_context(std::size_t length, std::size_t n_new) const {
+    if (n_new <= options_.context && length <= options_.context - n_new) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                "{} tokens are more than the context of {} tokens (see --ctx)", length + n_new,
+                options_.context);
+  }
+
+  /// Refuses a length that would not fit even if this sequence had all the pages.
+  Status check_fits(std::size_t length) const {
+    const std::uint64_t needed = kv_bytes_for(kv_.config(), length);
+    const std::uint64_t given = kv_.stats().pages_total * kv_.stats().page_bytes;
+    if (needed <= given) return {};
+    return fail(ErrorCode::kOutOfMemory,
+                "{} tokens need {} of KV memory, the budget is {} (see --kv-memory)", length,
+                format_byte_size(needed), format_byte_size(given));
+  }
+
+  Result<StepPlan> make_plan(std::span<const StepItem> items) const {
+    StepPlan plan;
+    for (const StepItem& item : items) {
+      if (item.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "a step needs tokens");
+      const std::size_t length = kv_.length(item.sequence);
+      QUIRE_RETURN_IF_ERROR(check_context(length, item.tokens.size()));
+      for (const TokenId token : item.tokens)
+        if (token < 0 || static_cast<std::size_t>(token) >= spec().n_vocab)
+          return fail(ErrorCode::kInvalidArgument, "token {} is not in the vocabulary of {} tokens",
+                      token, spec().n_vocab);
+      const std::size_t first_row = plan.tokens.size();
+      plan.slots.push_back({.sequence = item.sequence, .n_tokens = item.tokens.size()});
+      plan.slices.push_back(
+          {.first_row = first_row, .n_tokens = item.tokens.size(), .position = length});
+      plan.tokens.insert(plan.tokens.end(), item.tokens.begin(), item.tokens.end());
+      if (item.logits == LogitsWanted::kAll)
+        for (std::size_t i = first_row; i < plan.tokens.size(); ++i) plan.logit_rows.push_back(i);
+      if (item.logits == LogitsWanted::kLast) plan.logit_rows.push_back(plan.tokens.size() - 1);
+    }
+    return plan;
+  }
+
+  EngineOptions options_;
+  GgufFile file_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Result<std::optional<ChatTemplate>> chat_template_;
+  std::unique_ptr<ThreadPool> pool_;
+  Model model_;
+  KvManager kv_;
+  ScratchArray<float> logits_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& asked,
+                                             const ProgressFn& progress) {
+  QUIRE_RETURN_IF_ERROR(check_options(asked));
+  QUIRE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(asked.model));
+  QUIRE_ASSIGN_OR_RETURN(ModelSpec spec, read_model_spec(file));
+  QUIRE_ASSIGN_OR_RETURN(const EngineOptions options, resolve_options(asked, spec));
+  // Memory first: a budget that cannot work is refused before weights are touched.
+  QUIRE_ASSIGN_OR_RETURN(KvManager kv, KvManager::create(spec.kv_config(
+                                           options.kv_type, options.page_size, options.kv_memory)));
+  QUIRE_ASSIGN_OR_RETURN(TokenizerData data, tokenizer_data_from_gguf(file));
+  if (data.tokens.size() > spec.n_vocab)
+    return fail(ErrorCode::kInvalidData, "the tokenizer has {} tokens, the embedding only {}",
+                data.tokens.size(), spec.n_vocab);
+  QUIRE_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::create(std::move(data)));
+
+  auto pool = std::make_unique<ThreadPool>(options.n_threads);
+  KvLayout layout_types;
+  layout_types.k_type = options.kv_type;
+  layout_types.v_type = options.kv_type;
+  layout_types.page_size = static_cast<std::uint32_t>(options.page_size);
+  QUIRE_ASSIGN_OR_RETURN(Model model, Model::load(file, std::move(spec), layout_types,
+                                                  options.precision, *pool, progress));
+  return std::make_unique<EngineImpl>(options, std::move(file), std::move(tokenizer),
+                                      std::move(pool), std::move(model), std::move(kv));
+}
+
+}  // namespace quire

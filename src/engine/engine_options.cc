@@ -1,0 +1,60 @@
+#include "engine/engine_options.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/thread_pool.h"
+#include "kv/kv_arithmetic.h"
+
+namespace quire {
+
+Status check_options(const EngineOptions& options) {
+  if (!is_valid_page_size(options.page_size))
+    return fail(ErrorCode::kInvalidArgument, "page size {} is not one of 16, 32, 64, 128",
+                options.page_size);
+  if (options.n_threads > kMaxThreads)
+    return fail(ErrorCode::kInvalidArgument, "{} threads asked for, at most {} are supported",
+                options.n_threads, kMaxThreads);
+  if (options.prefill_chunk < 1 || options.prefill_chunk > kMaxPrefillChunk)
+    return fail(ErrorCode::kInvalidArgument, "prefill chunk {} is not between 1 and {}",
+                options.prefill_chunk, kMaxPrefillChunk);
+  if (options.context > kMaxSequenceLength)
+    return fail(ErrorCode::kInvalidArgument, "context {} is above the limit of {} tokens",
+                options.context, kMaxSequenceLength);
+  return {};
+}
+
+Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& spec) {
+  if (options.context == 0) options.context = std::min(spec.context_length, kMaxSequenceLength);
+  if (options.n_threads == 0) options.n_threads = std::min(available_cpus(), kMaxThreads);
+  const KvConfig config = spec.kv_config(options.kv_type, options.page_size, 0);
+  QUIRE_RETURN_IF_ERROR(check_kv_config(config));
+  if (options.kv_memory == 0) {
+    // While a chunk is in flight its oldest token still needs its whole window: one chunk more
+    // than what a sequence at rest keeps.
+    std::uint64_t pages = 0;
+    for (const KvLayerSpec& layer : config.layers) {
+      const std::size_t span =
+          layer.window == 0
+              ? options.context
+              : std::min(options.context, layer.window + options.prefill_chunk + options.page_size);
+      pages += pages_for(span, options.page_size) + 1;
+    }
+    options.kv_memory = std::min(pages * kv_page_bytes(config), available_memory() / 2);
+  }
+  return options;
+}
+
+std::uint64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (file >> word)
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace quire
