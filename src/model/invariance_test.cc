@@ -1,0 +1,123 @@
+// The same tokens give the same bits, however they are chunked, paged, batched or threaded.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "model/model_test_support.h"
+#include "tests/support/oracle_file.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ModelRunner;
+using testing::RunnerOptions;
+
+std::vector<TokenId> tokens_of(const std::string& name) {
+  const auto oracle =
+      testing::OracleFile::open(fs::path(QUIRE_TEST_DATA) / "tiny" / (name + ".oracle"));
+  if (!oracle) throw std::runtime_error(oracle.error().message);
+  return oracle->texts.at(0).tokens;
+}
+
+std::string tiny(const std::string& name) {
+  return (fs::path(QUIRE_TEST_DATA) / "tiny" / (name + ".gguf")).string();
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Long texts meet several attention splits; windows drop pages on the way; the quantized model
+// takes the int8 path.
+class Invariance : public ::testing::TestWithParam<std::tuple<const char*, KvType, Precision>> {};
+
+TEST_P(Invariance, ChunksPagesAndThreadsChangeNoBit) {
+  const auto [name, kv_type, precision] = GetParam();
+  const std::vector<TokenId> tokens = tokens_of(name);
+  RunnerOptions options{.precision = precision, .kv_type = kv_type};
+  const std::vector<float> expected = ModelRunner(tiny(name), options).run(tokens, tokens.size());
+  for (const std::size_t page_size : {16, 32, 64, 128})
+    for (const std::size_t n_threads : {1, 2, 3, 5}) {
+      options.page_size = page_size;
+      options.n_threads = n_threads;
+      ModelRunner runner(tiny(name), options);
+      for (const std::size_t chunk : {1, 7, 16, 100, 513}) {
+        // One token at a time is the slow way to read a long text: once per page size is enough.
+        if (chunk == 1 && n_threads != 2) continue;
+        ASSERT_TRUE(same_bits(runner.run(tokens, chunk), expected))
+            << "page size " << page_size << ", threads " << n_threads << ", chunk " << chunk;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Invariance,
+    ::testing::Values(std::tuple{"llama_long", KvType::kF32, Precision::kReference},
+                      std::tuple{"llama_long", KvType::kF16, Precision::kFast},
+                      std::tuple{"gemma3_long", KvType::kBF16, Precision::kFast},
+                      std::tuple{"llama_window_long", KvType::kF16, Precision::kFast},
+                      std::tuple{"llama_legacy_quants", KvType::kF16, Precision::kFast},
+                      std::tuple{"llama_k_quants", KvType::kBF16, Precision::kFast}));
+
+TEST(Invariance, NeighboursInTheBatchChangeNoBit) {
+  const std::string name = "llama_legacy_quants";
+  const std::vector<TokenId> tokens = tokens_of(name);
+  ModelRunner runner(tiny(name), {.precision = Precision::kFast, .n_threads = 2});
+  const std::vector<float> alone = runner.run(tokens, tokens.size());
+  const std::size_t row = runner.n_vocab();
+
+  // The same text as three sequences at different paces, beside each other in every step.
+  std::vector<SequenceId> sequences;
+  for (int i = 0; i < 3; ++i) sequences.push_back(runner.kv().add_sequence());
+  std::vector<std::size_t> done(3);
+  while (done[0] < tokens.size()) {
+    std::vector<ModelRunner::Part> parts;
+    for (std::size_t s = 0; s < 3; ++s) {
+      const std::size_t n = std::min(3 * s + 1, tokens.size() - done[s]);
+      if (n == 0) continue;
+      const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(done[s]);
+      parts.push_back({sequences[s], {begin, begin + static_cast<std::ptrdiff_t>(n)}});
+    }
+    const std::vector<float> logits = runner.step(parts);
+    std::size_t first = 0;
+    for (const auto& part : parts) {
+      const auto s = static_cast<std::size_t>(
+          std::find(sequences.begin(), sequences.end(), part.sequence) - sequences.begin());
+      ASSERT_EQ(0, std::memcmp(logits.data() + first * row, alone.data() + done[s] * row,
+                               part.tokens.size() * row * sizeof(float)));
+      done[s] += part.tokens.size();
+      first += part.tokens.size();
+    }
+  }
+}
+
+TEST(Invariance, ForkAndTruncateContinueAsIfAlone) {
+  const std::string name = "gemma3_long";
+  std::vector<TokenId> tokens = tokens_of(name);
+  tokens.resize(90);
+  ModelRunner runner(tiny(name), {.kv_type = KvType::kF16});
+  const std::vector<float> alone = runner.run(tokens, tokens.size());
+  const std::size_t row = runner.n_vocab();
+  const auto part = [&](SequenceId s, std::size_t begin, std::size_t end) {
+    const auto at = [&](std::size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); };
+    return ModelRunner::Part{s, {at(begin), at(end)}};
+  };
+  const SequenceId parent = runner.kv().add_sequence();
+  runner.step({part(parent, 0, 41)});
+  const auto child = runner.kv().fork(parent);
+  ASSERT_TRUE(child.has_value());
+  // The parent goes another way over the shared hot page; the child must not notice.
+  runner.step({{parent, {5, 6, 7}}});
+  const std::vector<float> continued = runner.step({part(*child, 41, 90)});
+  EXPECT_EQ(0, std::memcmp(continued.data(), alone.data() + 41 * row, 49 * row * sizeof(float)));
+  // The parent takes its three tokens back and follows.
+  ASSERT_TRUE(runner.kv().truncate(parent, 41).has_value());
+  const std::vector<float> again = runner.step({part(parent, 41, 90)});
+  EXPECT_EQ(0, std::memcmp(again.data(), alone.data() + 41 * row, 49 * row * sizeof(float)));
+}
+
+}  // namespace
+}  // namespace quire
