@@ -32,6 +32,7 @@ struct GgufArray {
 struct GgufKeyValue {
   std::string key;
   GgufValue value;
+  std::uint64_t offset = 0;  // of the key's record in the file, for messages
 };
 
 struct GgufTensor {
@@ -39,12 +40,18 @@ struct GgufTensor {
   TensorType type = TensorType::kF32;
   std::vector<std::uint64_t> ne;    // GGUF order: ne[0] is innermost (the row length)
   std::span<const std::byte> data;  // inside the mapped file, checked
+  std::uint64_t offset = 0;         // of the tensor's record (not its data) in the file
   std::uint64_t n_elements() const;
 };
 
-/// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf. Everything
-/// is checked against the file before it is believed; errors name the key or tensor and the byte
-/// offset. Tensor data stays in the mapping.
+/// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf (metadata
+/// is the first one's). Everything is checked against the file before it is believed; errors name
+/// the key or tensor and the byte offset. A file that is refused costs only what its records cost
+/// (some MB at most); an accepted one at most 128 MiB of metadata. Tensor data stays in the
+/// mapping.
+///
+/// The mapping is private but not a copy: a file that another process truncates while it is open
+/// raises SIGBUS on the next read past its new end. Replace model files by rename, never in place.
 class GgufFile {
  public:
   static Result<GgufFile> open(const std::filesystem::path& path);
@@ -57,6 +64,7 @@ class GgufFile {
   std::span<const GgufKeyValue> metadata() const;
   std::span<const GgufTensor> tensors() const;
   std::uint64_t file_bytes() const;
+  const std::string& name() const;  // the path, or what parse() was given; for messages
 
   const GgufValue* find(std::string_view key) const;
   const GgufTensor* find_tensor(std::string_view name) const;
@@ -73,8 +81,17 @@ class GgufFile {
   Result<std::string> require_string(std::string_view key) const;
   /// A number or an array of numbers (per layer), widened; nullptr-like nullopt if missing.
   Result<std::optional<std::vector<std::uint64_t>>> optional_uints(std::string_view key) const;
+  /// An array of strings, in place; nullptr if missing.
+  Result<const std::vector<std::string>*> optional_strings(std::string_view key) const;
+  /// An array of integers (as int64) or numbers (as double); nullopt if missing.
+  Result<std::optional<std::vector<std::int64_t>>> optional_ints(std::string_view key) const;
+  Result<std::optional<std::vector<double>>> optional_floats(std::string_view key) const;
 
-  /// The tensor, with exactly these dimensions (GGUF order), or an error that says what is there.
+  /// The failure for a value that its reader refuses: file, key, byte offset and `problem`.
+  tl::unexpected<Error> refuse(std::string_view key, std::string_view problem) const;
+
+  /// The tensor, with these dimensions (GGUF order, trailing ones ignored), or an error that says
+  /// what is there.
   Result<const GgufTensor*> require_tensor(std::string_view name,
                                            std::span<const std::uint64_t> ne) const;
 

@@ -1,0 +1,32 @@
+#pragma once
+// One GGUF file read and checked; GgufFile joins the shards of a split model.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/gguf.h"
+
+namespace quire {
+
+struct GgufShard {
+  std::uint32_t version = 0;
+  std::vector<GgufKeyValue> metadata;  // file order, no key twice
+  std::vector<GgufTensor> tensors;     // file order, no name twice, no bytes shared
+};
+
+/// Limits far above any real model, so that a hostile count is refused before it costs anything.
+inline constexpr std::uint64_t kMaxGgufKeys = 65536;
+inline constexpr std::uint64_t kMaxGgufTensors = 65536;
+inline constexpr std::uint64_t kMaxGgufMetadataBytes = std::uint64_t{128} << 20;  // once decoded
+inline constexpr std::uint64_t kMaxGgufKeyBytes = 65535;  // the specification's
+inline constexpr std::uint64_t kMaxGgufTensorNameBytes = 256;
+inline constexpr std::uint64_t kMaxGgufAlignment = std::uint64_t{1} << 20;
+
+/// `name` stands for the file in messages. Nothing is decoded until the whole file is checked.
+Result<GgufShard> read_gguf_shard(std::span<const std::byte> bytes, std::string_view name);
+
+}  // namespace quire

@@ -1,0 +1,21 @@
+#pragma once
+// Text that comes from a model file, before it reaches a message or a terminal.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// The length in bytes of the well-formed UTF-8 character at the front of `text`; 0 if there is
+/// none (also for overlong forms, surrogates and text that ends inside a character).
+std::size_t utf8_char_length(std::string_view text);
+
+/// Whether `text` is valid UTF-8 without control characters (C0, DEL, C1).
+bool is_plain_utf8(std::string_view text);
+
+/// `text` made safe to print: control characters, bidirectional overrides and invalid bytes as
+/// \xNN, and at most about `max_bytes` of it, followed by "..." if cut.
+std::string printable(std::string_view text, std::size_t max_bytes = 120);
+
+}  // namespace quire
