@@ -67,6 +67,7 @@ class GgufFile {
   const std::string& name() const;  // the path, or what parse() was given; for messages
 
   const GgufValue* find(std::string_view key) const;
+  const GgufKeyValue* find_key(std::string_view key) const;
   const GgufTensor* find_tensor(std::string_view name) const;
 
   // Typed reads. require_*: missing is an error. optional_*: nullopt if missing. Both: a value of
@@ -92,7 +93,7 @@ class GgufFile {
 
   /// The tensor, with these dimensions (GGUF order, trailing ones ignored), or an error that says
   /// what is there.
-  Result<const GgufTensor*> require_tensor(std::string_view name,
+  Result<const GgufTensor*> require_tensor(std::string_view tensor_name,
                                            std::span<const std::uint64_t> ne) const;
 
  private:
