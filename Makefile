@@ -73,8 +73,8 @@ lint: setup ## check format and clang-tidy's findings; only what changed since t
 format: setup ## format the C++ sources in place
 	@tools/lint --format
 
-bench: setup models ## run the micro-benchmarks and measure a real model
-	@tools/bench
+bench: build models ## measure a real model, MODEL=smollm2|gemma3|FILE: load, prefill, decode, cache
+	@tools/bench $(ARGS)
 
 oracle: setup models ## make the committed reference data of the tests again (installs transformers and torch)
 	@tools/oracle

@@ -1,6 +1,7 @@
 """Documents tell the truth about the repository: commands exist, links lead somewhere."""
 
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -29,7 +30,7 @@ def test_make_targets_in_documents_exist(file):
     unknown = []
     for command in commands_of(file.read_text()):
         if command.startswith("make "):
-            words = command.split("#")[0].split()[1:]
+            words = shlex.split(command, comments=True)[1:]
             unknown += [w for w in words if re.fullmatch(r"[a-z][a-z-]*", w)
                         and w not in make_targets()]
     assert unknown == []

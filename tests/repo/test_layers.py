@@ -54,7 +54,7 @@ def test_a_wrong_include_is_found():
 
 def test_quoted_includes_name_a_file_of_ours():
     """Anything of another project is included with angle brackets."""
-    folders = (ROOT / "src", ROOT / "tests", ROOT / "rust/quire_bridge/include")
+    folders = (ROOT / "src", ROOT, ROOT / "tests", ROOT / "rust/quire_bridge/include")
     missing = [f"{name_of(file)} includes {include}" for file in with_suffix(".h", ".cc")
                for include in INCLUDE.findall(file.read_text())
                if not any((folder / include).is_file() for folder in (*folders, file.parent))]
