@@ -127,7 +127,7 @@ TEST_F(ValidateTest, K6TablesReachAsFarAsTheTokens) {
   expect_rule(6, at_rest(), [](KvSnapshot& kv) { kv.sequences[0].length = 49; });
   expect_rule(6, at_rest(), [](KvSnapshot& kv) { kv.sequences[2].tables[0].pages.clear(); });
   expect_rule(6, at_rest(), [](KvSnapshot& kv) { kv.sequences[2].tables.pop_back(); });
-  expect_rule(6, reserved(), [](KvSnapshot& kv) { kv.sequences[0].pending = 20; });
+  expect_rule(6, reserved(), [](KvSnapshot& kv) { kv.sequences[0].pending = 30; });
 }
 
 TEST_F(ValidateTest, K7WindowsKeepWhatIsVisibleAndNothingElse) {
