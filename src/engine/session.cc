@@ -61,8 +61,6 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request, const G
   QUIRE_ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::create(request.stop));
   QUIRE_ASSIGN_OR_RETURN(Sampler sampler,
                          Sampler::create(request.sampling, engine_.spec().n_vocab));
-  for (const TokenId token : request.prompt) sampler.accept(token);
-
   GenerateResult result;
   result.prompt_tokens = request.prompt.size();
   reuse_prefix(request.prompt);
@@ -86,6 +84,7 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request, const G
     result.finish_reason = FinishReason::kCancelled;
     return result;
   }
+  for (const TokenId token : request.prompt) sampler.accept(token);
   return decode(request, sink, *prefilled, sampler, stops, std::move(result));
 }
 

@@ -1,0 +1,121 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/engine_test_support.h"
+
+namespace quire {
+namespace {
+
+using testing::load;
+using testing::some_tokens;
+using testing::tiny_options;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Engine, RefusesOptionsThatCannotWork) {
+  const auto refused = [](auto change) {
+    EngineOptions options = tiny_options("llama_mha_d64");
+    change(options);
+    const auto engine = Engine::load(options);
+    return engine ? std::string() : engine.error().message;
+  };
+  EXPECT_TRUE(contains(refused([](auto& o) { o.page_size = 24; }), "24"));
+  EXPECT_TRUE(contains(refused([](auto& o) { o.n_threads = 100000; }), "100000"));
+  EXPECT_TRUE(contains(refused([](auto& o) { o.prefill_chunk = 0; }), "0"));
+  EXPECT_TRUE(contains(refused([](auto& o) { o.model = "no/such/file"; }), "no/such/file"));
+  EXPECT_FALSE(refused([](auto& o) { o.kv_memory = 100; }).empty());
+}
+
+TEST(Engine, AFailedStepChangesNothing) {
+  EngineOptions options = tiny_options("llama_mha_d64");
+  options.context = 40;
+  const auto engine = load(options);
+  const SequenceId s = engine->add_sequence();
+  const auto tokens = some_tokens(30);
+  ASSERT_TRUE(engine->prefill(s, tokens, {}).has_value());
+  const KvStats before = engine->kv().stats();
+
+  const auto refuse = [&](const std::vector<TokenId>& next, const std::string& part) {
+    const StepItem item{.sequence = s, .tokens = next};
+    const auto result = engine->step(std::span(&item, 1));
+    ASSERT_FALSE(result.has_value());
+    EXPECT_TRUE(contains(result.error().message, part)) << result.error().message;
+    EXPECT_EQ(engine->kv().length(s), 30u);
+    EXPECT_EQ(engine->kv().stats().pages_free, before.pages_free);
+    EXPECT_TRUE(engine->kv().validate().has_value());
+  };
+  refuse({}, "needs tokens");
+  refuse({-1}, "token -1");
+  refuse({1000000}, "token 1000000");
+  refuse(some_tokens(11), "41 tokens are more than the context of 40");
+}
+
+TEST(Engine, FullMemoryIsARefusalWithBothNumbersAndTheOldLength) {
+  EngineOptions options = tiny_options("llama_mha_d64");
+  options.prefill_chunk = 16;
+  const auto probe = load(options);
+  // Room for three pages in each layer: 48 tokens.
+  options.kv_memory = probe->kv().stats().page_bytes * probe->spec().layers.size() * 3;
+  const auto engine = load(options);
+  const SequenceId first = engine->add_sequence();
+  ASSERT_TRUE(engine->prefill(first, some_tokens(20), {}).has_value());
+
+  // Would fit alone, but not beside the first: found out in the second chunk, rolled back.
+  const SequenceId second = engine->add_sequence();
+  const auto refused = engine->prefill(second, some_tokens(40), {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(engine->kv().length(second), 0u);
+  EXPECT_TRUE(engine->kv().validate().has_value());
+
+  // Would never fit: refused before anything is computed.
+  const auto never = engine->prefill(second, some_tokens(49), {});
+  ASSERT_FALSE(never.has_value());
+  EXPECT_EQ(never.error().code, ErrorCode::kOutOfMemory);
+
+  engine->release(first);
+  engine->release(first);
+  EXPECT_TRUE(engine->prefill(second, some_tokens(40), {}).has_value());
+  engine->release(second);
+  EXPECT_EQ(engine->kv().stats().pages_free, engine->kv().stats().pages_total);
+}
+
+TEST(Engine, BatchedStepsReturnTheRowsAskedFor) {
+  const auto engine = load(tiny_options("llama_mha_d64"));
+  const SequenceId a = engine->add_sequence();
+  const SequenceId b = engine->add_sequence();
+  const auto tokens = some_tokens(9);
+  const std::vector<StepItem> items = {
+      {.sequence = a, .tokens = tokens, .logits = LogitsWanted::kAll},
+      {.sequence = b, .tokens = std::span(tokens).first(4), .logits = LogitsWanted::kLast}};
+  const auto logits = engine->step(items);
+  ASSERT_TRUE(logits.has_value());
+  ASSERT_EQ(logits->n_rows, 10u);
+  // b read a's first four tokens: its last row is a's fourth.
+  EXPECT_EQ(0, std::memcmp(logits->row(9).data(), logits->row(3).data(),
+                           logits->vocab_size * sizeof(float)));
+}
+
+TEST(Engine, WindowLayersFreeWhatLeavesTheWindow) {
+  EngineOptions options = tiny_options("gemma3_long");
+  options.prefill_chunk = 32;
+  const auto engine = load(options);
+  const SequenceId s = engine->add_sequence();
+  ASSERT_TRUE(engine->prefill(s, some_tokens(600), {}).has_value());
+  for (std::size_t l = 0; l < engine->spec().layers.size(); ++l) {
+    const std::size_t window = engine->spec().layers[l].window;
+    const std::size_t pages = engine->kv().table(s, l).pages.size();
+    if (window == 0)
+      EXPECT_EQ(pages, (600u + 15) / 16);
+    else
+      EXPECT_LE(pages, window / 16 + 2) << "layer " << l;
+  }
+}
+
+}  // namespace
+}  // namespace quire
