@@ -52,24 +52,34 @@ class Tokenizer {
                                               ParseSpecial special) const = 0;
 
   /// The bytes one token stands for; control tokens give their text only if `show_special`.
+  /// An id that is out of range has no bytes.
   virtual std::string token_bytes(TokenId id, bool show_special) const = 0;
+
+  /// Whether encoding puts a space in front of the text, which decoding then takes away.
+  virtual bool adds_space_prefix() const = 0;
 
   const TokenizerData& data() const { return data_; }
   std::size_t vocab_size() const { return data_.tokens.size(); }
+  /// EOS, EOT, EOM and every control token that is known to end an answer.
   bool is_end_of_generation(TokenId id) const;
   /// ids with exactly one BOS in front if the model wants one.
   std::vector<TokenId> with_bos(std::vector<TokenId> ids) const;
 
  protected:
-  explicit Tokenizer(TokenizerData data) : data_(std::move(data)) {}
+  explicit Tokenizer(TokenizerData data);
   TokenizerData data_;
+
+ private:
+  std::vector<TokenId> end_ids_;
 };
 
 /// Turns tokens into text as they come: a character split over tokens is held back until whole.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false)
-      : tokenizer_(&tokenizer), show_special_(show_special) {}
+  /// `continues`: the tokens go on from other text, so a space at their beginning is a real one.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false,
+                         bool continues = false)
+      : tokenizer_(&tokenizer), show_special_(show_special), at_start_(!continues) {}
 
   /// The text that became complete with this token; always valid UTF-8.
   std::string push(TokenId id);
@@ -79,7 +89,7 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   bool show_special_;
-  bool at_start_ = true;
+  bool at_start_;
   std::string pending_;
 };
 

@@ -1,0 +1,82 @@
+#pragma once
+// The C face of the Rust library: byte-level BPE (Hugging Face tokenizers) and chat templates
+// (minijinja). Every function is safe to call from any thread, on one handle at once too, and none
+// lets a panic out: failures come back as `false` with a sentence in `error`.
+//
+// Ownership: a handle belongs to the caller until its _free. A quire_buffer or quire_ids that a
+// function filled belongs to the caller until its _free; both may be freed when empty. A quire_str
+// is borrowed for the duration of the call only. On failure nothing but `error` is filled.
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct quire_bpe quire_bpe;
+typedef struct quire_template quire_template;
+
+/// Borrowed bytes; data may be null when size is 0.
+typedef struct {
+  const char* data;
+  size_t size;
+} quire_str;
+
+/// Owned bytes, not terminated by a zero.
+typedef struct {
+  char* data;
+  size_t size;
+  size_t capacity;
+} quire_buffer;
+
+/// Owned token ids.
+typedef struct {
+  int32_t* data;
+  size_t size;
+  size_t capacity;
+} quire_ids;
+
+typedef struct {
+  const quire_str* tokens;  // the text of token i, in the byte-level alphabet where it is ordinary
+  const uint8_t* kinds;     // GGUF token types, n_tokens of them
+  size_t n_tokens;
+  const quire_str* merges;  // "left right", best first
+  size_t n_merges;
+  quire_str normalizer;     // a "normalizer" of Hugging Face's tokenizer.json, or empty
+  quire_str pre_tokenizer;  // a "pre_tokenizer" of the same
+  bool ignore_merges;       // a piece that is a token as it stands needs no merges
+} quire_bpe_spec;
+
+bool quire_bpe_new(const quire_bpe_spec* spec, quire_bpe** out, quire_buffer* error);
+/// Control tokens in the text become their ids only if parse_special; user-defined ones always.
+/// Bytes that are not UTF-8 are encoded one by one.
+bool quire_bpe_encode(const quire_bpe* bpe, quire_str text, bool parse_special, quire_ids* out,
+                      quire_buffer* error);
+void quire_bpe_free(quire_bpe* bpe);
+
+/// What a template may use before it is refused.
+typedef struct {
+  uint64_t fuel;            // virtual machine instructions
+  size_t output_bytes;      // of rendered text
+  size_t memory_bytes;      // alive at once, the output included
+  uint32_t milliseconds;    // of wall time
+} quire_template_limits;
+
+/// bos_token and eos_token are variables of the template, like everything else
+/// transformers.apply_chat_template passes by itself.
+bool quire_template_new(quire_str source, quire_str bos_token, quire_str eos_token,
+                        const quire_template_limits* limits, quire_template** out,
+                        quire_buffer* error);
+/// context_json is an object: the variables of the template.
+bool quire_template_render(const quire_template* tmpl, quire_str context_json, quire_buffer* out,
+                           quire_buffer* error);
+void quire_template_free(quire_template* tmpl);
+
+void quire_buffer_free(quire_buffer* buffer);
+void quire_ids_free(quire_ids* ids);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,162 @@
+//! Byte-level BPE as Hugging Face's `tokenizers` does it, put together from its parts: the added
+//! vocabulary twice (with and without control tokens), one pre-tokenizer, one model.
+
+use std::collections::HashSet;
+
+use tokenizers::models::bpe::BPE;
+use tokenizers::{
+    AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetType, PreTokenizer,
+    PreTokenizerWrapper,
+};
+
+// GGUF's token types, as far as they matter here.
+const CONTROL: u8 = 3;
+const USER_DEFINED: u8 = 4;
+const UNUSED: u8 = 5;
+
+pub struct Bpe {
+    plain: AddedVocabulary,
+    special: AddedVocabulary,
+    normalizer: Option<NormalizerWrapper>,
+    pre_tokenizer: PreTokenizerWrapper,
+    model: BPE,
+    byte_ids: Vec<Option<i32>>,
+}
+
+impl Bpe {
+    pub fn new(
+        tokens: &[&str],
+        kinds: &[u8],
+        merges: &[&str],
+        normalizer: &str,
+        pre_tokenizer: &str,
+        ignore_merges: bool,
+    ) -> Result<Self, String> {
+        let normalizer = match normalizer {
+            "" => None,
+            json => Some(serde_json::from_str(json).map_err(|e| format!("normalizer: {e}"))?),
+        };
+        let pre_tokenizer =
+            serde_json::from_str(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
+
+        let (special, plain) = added_vocabularies(tokens, kinds)?;
+        let model = model(tokens, kinds, merges, ignore_merges)?;
+        let byte_ids = byte_alphabet()
+            .iter()
+            .map(|c| model.token_to_id(c.encode_utf8(&mut [0; 4])).map(|id| id as i32))
+            .collect();
+        Ok(Bpe { plain, special, normalizer, pre_tokenizer, model, byte_ids })
+    }
+
+    pub fn encode(&self, text: &[u8], parse_special: bool) -> Result<Vec<i32>, String> {
+        let added = if parse_special { &self.special } else { &self.plain };
+        let mut ids = Vec::with_capacity(text.len() / 3 + 1);
+        for chunk in text.utf8_chunks() {
+            if !chunk.valid().is_empty() {
+                self.encode_str(added, chunk.valid(), &mut ids)
+                    .map_err(|e| e.to_string())?;
+            }
+            // The model knows only UTF-8: what is not stands as the tokens of its bytes.
+            ids.extend(chunk.invalid().iter().filter_map(|&b| self.byte_ids[b as usize]));
+        }
+        Ok(ids)
+    }
+
+    fn encode_str(
+        &self,
+        added: &AddedVocabulary,
+        text: &str,
+        ids: &mut Vec<i32>,
+    ) -> tokenizers::Result<()> {
+        let mut pieces = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        self.pre_tokenizer.pre_tokenize(&mut pieces)?;
+        pieces.tokenize(|piece| self.model.tokenize(piece.get()))?;
+        let encoding = pieces.into_encoding(None, 0, OffsetType::None)?;
+        ids.extend(encoding.get_ids().iter().map(|&id| id as i32));
+        Ok(())
+    }
+}
+
+/// What is found in the text before any pre-tokenizer: with control tokens, and without.
+fn added_vocabularies(
+    tokens: &[&str],
+    kinds: &[u8],
+) -> Result<(AddedVocabulary, AddedVocabulary), String> {
+    let added: Vec<(usize, &str, bool)> = tokens
+        .iter()
+        .zip(kinds)
+        .enumerate()
+        .filter(|(_, (text, &kind))| (kind == CONTROL || kind == USER_DEFINED) && !text.is_empty())
+        .map(|(id, (text, &kind))| (id, *text, kind == CONTROL))
+        .collect();
+    // The added vocabulary asks a model for the ids.
+    let vocab: tokenizers::models::bpe::Vocab =
+        added.iter().rev().map(|&(id, text, _)| (text.to_string(), id as u32)).collect();
+    let ids = BPE::builder()
+        .vocab_and_merges(vocab, Vec::new())
+        .build()
+        .map_err(|e| e.to_string())?;
+
+    let mut seen = HashSet::new();
+    let items: Vec<AddedToken> = added
+        .iter()
+        .filter(|(_, text, _)| seen.insert(*text))
+        .map(|&(_, text, control)| AddedToken::from(text, control).normalized(false))
+        .collect();
+    let mut special = AddedVocabulary::new();
+    special
+        .add_tokens(items, &ids, None::<&NormalizerWrapper>)
+        .map_err(|e| e.to_string())?;
+    let mut plain = special.clone();
+    plain.set_encode_special_tokens(true);
+    Ok((special, plain))
+}
+
+/// Control and unused tokens stay out of the model, so that no user text can spell one.
+fn model(
+    tokens: &[&str],
+    kinds: &[u8],
+    merges: &[&str],
+    ignore_merges: bool,
+) -> Result<BPE, String> {
+    let mut vocab = tokenizers::models::bpe::Vocab::with_capacity(tokens.len());
+    let mut longest = 0;
+    for (id, (text, &kind)) in tokens.iter().zip(kinds).enumerate() {
+        if kind != CONTROL && kind != UNUSED {
+            vocab.entry(text.to_string()).or_insert(id as u32);
+            longest = longest.max(text.len());
+        }
+    }
+    let mut pairs = Vec::with_capacity(merges.len());
+    for (i, merge) in merges.iter().enumerate() {
+        // A token never starts with the space that separates the two: it is spelled otherwise.
+        let (left, right) = merge
+            .split_once(' ')
+            .filter(|(left, right)| !left.is_empty() && !right.is_empty())
+            .ok_or_else(|| format!("merge {i} ({merge:?}) is not two tokens"))?;
+        if left.len() + right.len() > longest {
+            return Err(format!("merge {i} ({merge:?}) makes no token of the vocabulary"));
+        }
+        pairs.push((left.to_string(), right.to_string()));
+    }
+    BPE::builder()
+        .vocab_and_merges(vocab, pairs)
+        .ignore_merges(ignore_merges)
+        .build()
+        .map_err(|e| e.to_string())
+}
+
+/// The character that stands for each byte: printable Latin-1 for itself, the others from U+0100
+/// on in order (GPT-2's alphabet).
+fn byte_alphabet() -> Vec<char> {
+    let mut next = 0x100;
+    (0..=255u32)
+        .map(|byte| match byte {
+            0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from_u32(byte).unwrap(),
+            _ => {
+                next += 1;
+                char::from_u32(next - 1).unwrap()
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! Runs code that cannot be trusted to end or to stay small.
+//!
+//! The template engine counts instructions, but one instruction may double a string or walk a
+//! billion items. So a run has its own thread (whose stack is deep enough whatever the caller's
+//! is), and the allocator knows how much that thread may hold and until when. An allocation beyond
+//! either never returns: unwinding from an allocator is not allowed, aborting would take the
+//! program down, so the thread sleeps for ever with what it holds, at most the budget once. The
+//! caller must not run the same code again.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+const STACK_BYTES: usize = 16 << 20;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped {
+    Memory,
+    Time,
+    Panic,
+    NoThread,
+}
+
+#[derive(Clone, Copy)]
+pub struct Budget {
+    pub memory_bytes: usize,
+    pub time: Duration,
+}
+
+/// What the two threads share.
+struct Watch {
+    caller: Thread,
+    out_of_memory: AtomicBool,
+    out_of_time: AtomicBool,
+}
+
+thread_local! {
+    // Both are plain cells: an allocator may not allocate to reach its own state.
+    static BYTES_LEFT: Cell<isize> = const { Cell::new(isize::MAX) };
+    static WATCH: Cell<*const Watch> = const { Cell::new(std::ptr::null()) };
+}
+
+pub struct GuardedAllocator;
+
+/// Takes `bytes` (or gives back, if negative) from this thread's budget, if it has one.
+fn account(bytes: isize) {
+    let watch = WATCH.get();
+    if watch.is_null() {
+        return;
+    }
+    let left = BYTES_LEFT.get().saturating_sub(bytes);
+    // SAFETY: `run` keeps the watch alive for as long as the thread that it is set for.
+    let watch = unsafe { &*watch };
+    if bytes > 0 && (left < 0 || watch.out_of_time.load(Ordering::Relaxed)) {
+        if left < 0 {
+            watch.out_of_memory.store(true, Ordering::Release);
+        }
+        watch.caller.unpark();
+        loop {
+            thread::park();
+        }
+    }
+    BYTES_LEFT.set(left);
+}
+
+// SAFETY: everything is the system's allocator; the accounting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for GuardedAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        account(layout.size() as isize);
+        System.alloc(layout)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        account(layout.size() as isize);
+        System.alloc_zeroed(layout)
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        System.dealloc(data, layout);
+        account(-(layout.size() as isize));
+    }
+
+    unsafe fn realloc(&self, data: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // Old and new may both be alive while bytes move.
+        account(new_size as isize);
+        let moved = System.realloc(data, layout, new_size);
+        account(-(layout.size() as isize));
+        moved
+    }
+}
+
+/// The value of `body`, run within `budget`.
+pub fn run<T: Send + 'static>(
+    budget: Budget,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Stopped> {
+    let watch = Arc::new(Watch {
+        caller: thread::current(),
+        out_of_memory: AtomicBool::new(false),
+        out_of_time: AtomicBool::new(false),
+    });
+    let result: Arc<Mutex<Option<Result<T, Stopped>>>> = Arc::default();
+
+    let spawned = {
+        let (watch, result) = (watch.clone(), result.clone());
+        thread::Builder::new()
+            .name("chat template".to_string())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                BYTES_LEFT.set(budget.memory_bytes.min(isize::MAX as usize) as isize);
+                WATCH.set(&*watch);
+                let value = catch_unwind(AssertUnwindSafe(body)).map_err(|_| Stopped::Panic);
+                WATCH.set(std::ptr::null());
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+                watch.caller.unpark();
+            })
+    };
+    if spawned.is_err() {
+        return Err(Stopped::NoThread);
+    }
+
+    let deadline = Instant::now() + budget.time;
+    loop {
+        if let Some(value) = result.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return value;
+        }
+        if watch.out_of_memory.load(Ordering::Acquire) {
+            return Err(Stopped::Memory);
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            watch.out_of_time.store(true, Ordering::Relaxed);
+            return Err(Stopped::Time);
+        }
+        thread::park_timeout(deadline - now);
+    }
+}

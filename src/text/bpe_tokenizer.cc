@@ -1,0 +1,106 @@
+#include "text/bpe_tokenizer.h"
+
+#include <array>
+
+#include "text/pre_tokenizer.h"
+#include "text/utf8.h"
+
+namespace quire {
+namespace {
+
+// GPT-2's alphabet stands for bytes by characters below U+0144: the printable ones of Latin-1 for
+// themselves, the 68 others by U+0100 and on.
+constexpr std::size_t kAlphabetEnd = 0x144;
+
+constexpr std::array<std::int16_t, kAlphabetEnd> make_byte_of_character() {
+  std::array<std::int16_t, kAlphabetEnd> byte_of{};
+  byte_of.fill(-1);
+  std::size_t next = 0x100;
+  for (std::int16_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+    byte_of[printable ? static_cast<std::size_t>(byte) : next++] = byte;
+  }
+  return byte_of;
+}
+
+constexpr auto kByteOfCharacter = make_byte_of_character();
+
+/// The byte a character of one or two bytes stands for, or -1.
+int byte_of(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  std::size_t code_point = lead;
+  if (character.size() == 2) {
+    code_point = (lead & 0x1Fu) << 6 | (static_cast<unsigned char>(character[1]) & 0x3Fu);
+  }
+  if (character.size() > 2 || code_point >= kAlphabetEnd) return -1;
+  return kByteOfCharacter[code_point];
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data) {
+  QUIRE_ASSIGN_OR_RETURN(const PreTokenizer* pre, find_pre_tokenizer(data.pre));
+
+  const auto borrow_all = [](const std::vector<std::string>& texts) {
+    std::vector<quire_str> out;
+    out.reserve(texts.size());
+    for (const std::string& text : texts) out.push_back(bridge::borrow(text));
+    return out;
+  };
+  const std::vector<quire_str> tokens = borrow_all(data.tokens);
+  const std::vector<quire_str> merges = borrow_all(data.merges);
+  static_assert(sizeof(TokenKind) == 1);
+  const quire_bpe_spec spec = {
+      .tokens = tokens.data(),
+      .kinds = reinterpret_cast<const std::uint8_t*>(data.kinds.data()),
+      .n_tokens = tokens.size(),
+      .merges = merges.data(),
+      .n_merges = merges.size(),
+      .normalizer = bridge::borrow(pre->normalizer),
+      .pre_tokenizer = bridge::borrow(pre->pre_tokenizer),
+      .ignore_merges = pre->ignore_merges,
+  };
+  quire_bpe* raw = nullptr;
+  bridge::Buffer error;
+  if (!quire_bpe_new(&spec, &raw, error.out())) {
+    return fail(ErrorCode::kInvalidData, "the tokenizer cannot be built: {}", error.str());
+  }
+  bridge::BpeHandle bpe(raw);
+  // What the library copied is needed no more.
+  data.merges = {};
+  return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(data), std::move(bpe)));
+}
+
+Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text,
+                                                  ParseSpecial special) const {
+  bridge::Ids ids;
+  bridge::Buffer error;
+  if (!quire_bpe_encode(bpe_.get(), bridge::borrow(text), special == ParseSpecial::kYes, ids.out(),
+                        error.out())) {
+    return fail(ErrorCode::kInvalidData, "the text cannot be encoded: {}", error.str());
+  }
+  return std::vector<TokenId>(ids.begin(), ids.end());
+}
+
+std::string BpeTokenizer::token_bytes(TokenId id, bool show_special) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= data_.tokens.size()) return {};
+  const std::string& token = data_.tokens[static_cast<std::size_t>(id)];
+  const TokenKind kind = data_.kinds[static_cast<std::size_t>(id)];
+  if (kind == TokenKind::kControl) return show_special ? token : std::string();
+  if (kind == TokenKind::kUserDefined) return token;
+
+  std::string out;
+  for (std::string_view rest = token; !rest.empty();) {
+    const std::string_view character = rest.substr(0, utf8_step(rest).length);
+    const int byte = byte_of(character);
+    if (byte >= 0) {
+      out.push_back(static_cast<char>(byte));
+    } else {
+      out.append(character);  // not of the alphabet: it stands for itself
+    }
+    rest.remove_prefix(character.size());
+  }
+  return out;
+}
+
+}  // namespace quire

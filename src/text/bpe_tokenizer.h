@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "text/bridge.h"
+#include "text/tokenizer.h"
+
+namespace quire {
+
+/// Byte-level BPE ("gpt2"), by Hugging Face's own library.
+class BpeTokenizer final : public Tokenizer {
+ public:
+  /// data is checked and has a kind for every token.
+  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data);
+
+  Result<std::vector<TokenId>> encode(std::string_view text, ParseSpecial special) const override;
+  std::string token_bytes(TokenId id, bool show_special) const override;
+  bool adds_space_prefix() const override { return false; }
+
+ private:
+  BpeTokenizer(TokenizerData data, bridge::BpeHandle bpe)
+      : Tokenizer(std::move(data)), bpe_(std::move(bpe)) {}
+
+  bridge::BpeHandle bpe_;
+};
+
+}  // namespace quire
