@@ -18,20 +18,21 @@ enum class Precision : std::uint8_t {
   kReference,  // weights dequantized to f32, activations f32
 };
 
-/// Storage of a packed matrix; see docs/kernels.md.
+/// Storage of a packed matrix; see docs/kernels.md. From kQ8 on, activations are int8.
 enum class PackedFormat : std::uint8_t {
   kF32,
   kF16,
   kBF16,
-  kQ8,
+  kQ8,  // plain formats: f16 scale per 32 columns, M: and f16 minimum
   kQ4,
   kQ4M,
   kQ5,
-  kQ5M,  // 32-column blocks: f16 scale, M: and f16 minimum
+  kQ5M,
+  kK2,  // K formats: f16 scale (and minimum) per 256 columns, integer ones per 16 or 32
+  kK3,
   kK4,
   kK5,
   kK6,
-  kK8,  // f32 scales (and minima) expanded from K-quants
 };
 
 /// A weight matrix [n_rows = outputs, n_cols = inputs] repacked at load into 16-row panels.

@@ -1,0 +1,68 @@
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "kernels/tiers.h"
+
+namespace quire {
+namespace {
+
+struct Tiers {
+  std::array<const Kernels*, 3> tables{};  // slowest first
+  std::size_t count = 0;
+};
+
+Tiers find_tiers() {
+  Tiers tiers;
+  tiers.tables[tiers.count++] = &kScalarKernels;
+#if defined(__x86_64__)
+  // These tests include the operating system's support for the wider registers (XGETBV).
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
+  if (avx2) tiers.tables[tiers.count++] = &kAvx2Kernels;
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    tiers.tables[tiers.count++] = &kAvx512Kernels;
+  }
+#endif
+  return tiers;
+}
+
+Result<const Kernels*> from_environment() {
+  const char* isa = std::getenv("QUIRE_ISA");
+  return select_kernels(isa == nullptr ? "" : isa);
+}
+
+}  // namespace
+
+std::span<const Kernels* const> available_kernels() {
+  static const Tiers tiers = find_tiers();
+  return {tiers.tables.data(), tiers.count};
+}
+
+Result<const Kernels*> select_kernels(std::string_view isa) {
+  const auto tiers = available_kernels();
+  if (isa.empty()) return tiers.back();
+  std::string names;
+  for (const Kernels* table : tiers) {
+    if (table->name == isa) return table;
+    names += names.empty() ? "" : ", ";
+    names += table->name;
+  }
+  const bool known = isa == "scalar" || isa == "avx2" || isa == "avx512";
+  return fail(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+              "instruction set \"{}\" {}; this CPU has: {}", isa,
+              known ? "is not available here" : "is unknown", names);
+}
+
+const Kernels& kernels() {
+  static const Result<const Kernels*> chosen = from_environment();
+  QUIRE_CHECK(chosen.has_value() && "QUIRE_ISA names an instruction set this CPU does not have");
+  return **chosen;
+}
+
+}  // namespace quire

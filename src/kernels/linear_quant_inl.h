@@ -1,0 +1,163 @@
+#pragma once
+// Products of quantized panels with int8 activations. One block is 32 columns of 16 rows: integers
+// are summed exactly, then scaled into the f32 sums in block order, so a result depends on neither
+// the tier nor the tile a token falls in.
+
+#include "kernels/quant_spec.h"
+#include "kernels/simd_math_inl.h"
+
+namespace quire {
+namespace {
+
+/// Line kLine (columns 4 kLine .. 4 kLine + 3) of a block as bytes, one stored weight each.
+template <int kBits, int kLine>
+QUIRE_INLINE Line unpack_line(const std::byte* block) {
+  if constexpr (kBits == 8) {
+    return load_line(block + kLineBytes * kLine);
+  } else if constexpr (kBits == 2) {  // plane i holds lines 4i .. 4i + 3, 2 bits each
+    return bits_at<2 * (kLine % 4), 0x03>(load_line(block + kLineBytes * (kLine / 4)));
+  } else if constexpr (kBits == 3) {  // and a plane with the third bit of all 8 lines
+    return unpack_line<2, kLine>(block) |
+           bits_at<kLine - 2, 0x04>(load_line(block + 2 * kLineBytes));
+  } else if constexpr (kBits == 4) {  // nibbles: lines i and i + 4 together
+    return bits_at<kLine / 4 * 4, 0x0f>(load_line(block + kLineBytes * (kLine % 4)));
+  } else if constexpr (kBits == 5) {
+    return unpack_line<4, kLine>(block) |
+           bits_at<kLine - 4, 0x10>(load_line(block + 4 * kLineBytes));
+  } else {
+    static_assert(kBits == 6);
+    return unpack_line<4, kLine>(block) |
+           bits_at<2 * (kLine % 4) - 4, 0x30>(load_line(block + (4 + kLine / 4) * kLineBytes));
+  }
+}
+
+/// Where the int8 activations of a tile of tokens lie; `block` advances over the columns.
+struct QuantTile {
+  const std::int8_t* q;
+  const float* scale;
+  const std::int32_t* sum;
+  std::size_t n_cols;
+
+  QUIRE_INLINE const std::int8_t* columns(int t, std::size_t block) const {
+    return q + static_cast<std::size_t>(t) * n_cols + block * kQuantBlock;
+  }
+  QUIRE_INLINE std::size_t index(int t, std::size_t block) const {
+    return static_cast<std::size_t>(t) * (n_cols / kQuantBlock) + block;
+  }
+};
+
+/// acc[t] += two lines of the block times their columns, for every token.
+template <int kBits, int kFirst, int kSecond, int kTokens>
+QUIRE_INLINE void add_lines(const std::byte* block, const QuantTile& x, std::size_t b,
+                            I32x16 (&acc)[kTokens]) {
+  const Line w0 = unpack_line<kBits, kFirst>(block);
+  const Line w1 = unpack_line<kBits, kSecond>(block);
+#pragma GCC unroll 16
+  for (int t = 0; t < kTokens; ++t) {
+    const std::int8_t* columns = x.columns(t, b);
+    acc[t] = dot2<kBits>(acc[t], w0, columns + 4 * kFirst, w1, columns + 4 * kSecond);
+  }
+}
+
+template <PackedFormat kFormat>
+constexpr bool needs_zero_point() {
+  constexpr QuantSpec spec = quant_spec(kFormat);
+  return spec.zero_log2 >= 0 && (spec.bits != 8 || kDotIsBiased8);
+}
+
+/// One group of a block (all 32 columns, or 16 of them): its integer sums scaled into y.
+template <PackedFormat kFormat, int kGroup, int kTokens>
+QUIRE_INLINE void add_group(const std::byte* block, const QuantTile& x, std::size_t b, F32x16 scale,
+                            F32x16 minimum, F32x16 (&y)[kTokens]) {
+  constexpr QuantSpec spec = quant_spec(kFormat);
+  std::int32_t sums[kTokens] = {};
+  I32x16 acc[kTokens];
+#pragma GCC unroll 16
+  for (int t = 0; t < kTokens; ++t) {
+    if constexpr (needs_zero_point<kFormat>() || spec.has_min) {
+      sums[t] = spec.groups == 1 ? x.sum[x.index(t, b)] : sum16(x.columns(t, b) + 16 * kGroup);
+    }
+    if constexpr (needs_zero_point<kFormat>()) {
+      acc[t] = splat_int(-(sums[t] * (1 << spec.zero_log2)));
+    } else {
+      acc[t] = splat_int(0);
+    }
+  }
+  if constexpr (spec.groups == 1) {
+    add_lines<spec.bits, 0, 4>(block, x, b, acc);
+    add_lines<spec.bits, 1, 5>(block, x, b, acc);
+    add_lines<spec.bits, 2, 6>(block, x, b, acc);
+    add_lines<spec.bits, 3, 7>(block, x, b, acc);
+  } else {
+    add_lines<spec.bits, 4 * kGroup, 4 * kGroup + 1>(block, x, b, acc);
+    add_lines<spec.bits, 4 * kGroup + 2, 4 * kGroup + 3>(block, x, b, acc);
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < kTokens; ++t) {
+    const float x_scale = x.scale[x.index(t, b)];
+    y[t] = fma(to_float(acc[t]), scale * splat(x_scale), y[t]);
+    if constexpr (spec.has_min) {
+      y[t] = fma(minimum, splat(x_scale * static_cast<float>(sums[t])), y[t]);
+    }
+  }
+}
+
+/// f16 d[16] and m[16] at the head of an entry of the scale section.
+struct MetaHead {
+  F32x16 d, m;
+};
+
+template <PackedFormat kFormat>
+QUIRE_INLINE MetaHead load_head(const std::byte* meta) {
+  const auto* halves = reinterpret_cast<const std::uint16_t*>(meta);
+  MetaHead head = {load_f16(halves), splat(0)};
+  if constexpr (quant_spec(kFormat).has_min) head.m = load_f16(halves + kPanelRows);
+  return head;
+}
+
+/// Scale and minimum of one group; K formats multiply the shared ones by small integers.
+template <PackedFormat kFormat, int kGroup>
+QUIRE_INLINE MetaHead group_scale(const MetaHead& head, const std::byte* sub) {
+  constexpr QuantSpec spec = quant_spec(kFormat);
+  if constexpr (!spec.is_super) return head;
+  const auto* integers = reinterpret_cast<const std::int8_t*>(sub);
+  MetaHead out = {head.d * load_s8(integers + 16 * kGroup), head.m};
+  if constexpr (spec.has_min) {
+    out.m = splat(0) - head.m * load_s8(integers + 16 * (spec.groups + kGroup));
+  }
+  return out;
+}
+
+/// kTokens tokens times one panel; y[t] are the 16 rows of token t.
+template <PackedFormat kFormat, int kTokens>
+QUIRE_INLINE void quant_tile(const std::byte* panel, const QuantTile& x, F32x16 (&y)[kTokens]) {
+  constexpr QuantSpec spec = quant_spec(kFormat);
+  constexpr std::size_t kPrefetch = 2048;  // bytes ahead; a decode step is one long stream
+  const std::size_t n_blocks = x.n_cols / kQuantBlock;
+  const std::byte* lines = panel;
+  const std::byte* meta = panel + n_blocks * spec.line_bytes();
+  for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
+  for (std::size_t b = 0; b < n_blocks;) {
+    const MetaHead head = load_head<kFormat>(meta);
+    const std::byte* sub = meta + spec.meta_head_bytes();
+    for (std::size_t i = 0; i < spec.meta_blocks(); ++i, ++b) {
+      if constexpr (kTokens == 1) {
+        for (std::size_t line = 0; line < spec.line_bytes(); line += kLineBytes) {
+          __builtin_prefetch(lines + kPrefetch + line);
+        }
+      }
+      const MetaHead s0 = group_scale<kFormat, 0>(head, sub);
+      add_group<kFormat, 0>(lines, x, b, s0.d, s0.m, y);
+      if constexpr (spec.groups == 2) {
+        const MetaHead s1 = group_scale<kFormat, 1>(head, sub);
+        add_group<kFormat, 1>(lines, x, b, s1.d, s1.m, y);
+      }
+      lines += spec.line_bytes();
+      sub += spec.meta_sub_bytes();
+    }
+    meta += spec.meta_bytes();
+  }
+}
+
+}  // namespace
+}  // namespace quire

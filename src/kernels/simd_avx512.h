@@ -1,0 +1,154 @@
+#pragma once
+// The 16-lane vector of the AVX-512 tier (F, BW, DQ, VL, VNNI); see simd_scalar.h for the meaning
+// of each operation. Include only from kernels_avx512.cc.
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define QUIRE_INLINE [[gnu::always_inline]] inline
+
+namespace quire {
+namespace {
+
+constexpr int kMaxQuantTile = 12;
+constexpr int kMaxFloatTile = 4;
+constexpr int kMaxAttentionRows = 6;
+constexpr int kMixChunks = 4;
+constexpr bool kDotIsBiased8 = true;
+
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+struct Line {
+  __m512i v;
+};
+struct Mask {
+  __mmask16 v;
+};
+
+QUIRE_INLINE __mmask16 first_lanes(std::size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
+
+QUIRE_INLINE F32x16 splat(float x) { return {_mm512_set1_ps(x)}; }
+QUIRE_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+QUIRE_INLINE F32x16 load_first(const float* p, std::size_t n) {
+  return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+}
+QUIRE_INLINE void store(float* p, F32x16 a) { _mm512_storeu_ps(p, a.v); }
+QUIRE_INLINE void store_first(float* p, F32x16 a, std::size_t n) {
+  _mm512_mask_storeu_ps(p, first_lanes(n), a.v);
+}
+QUIRE_INLINE __m256i load_half(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+QUIRE_INLINE F32x16 load_f16(const std::uint16_t* p) { return {_mm512_cvtph_ps(load_half(p))}; }
+QUIRE_INLINE F32x16 load_bf16(const std::uint16_t* p) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_half(p)), 16))};
+}
+QUIRE_INLINE void store_half(std::uint16_t* p, __m256i a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
+}
+QUIRE_INLINE void store_f16(std::uint16_t* p, F32x16 a) {
+  store_half(p, _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/// By hand: vcvtneps2bf16 would flush subnormals.
+QUIRE_INLINE void store_bf16(std::uint16_t* p, F32x16 a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __m512i top = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_srli_epi32(
+      _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+  const __m512i quiet = _mm512_or_si512(top, _mm512_set1_epi32(0x40));
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  store_half(p, _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(nan, rounded, quiet)));
+}
+QUIRE_INLINE F32x16 load_s8(const std::int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+
+QUIRE_INLINE F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+QUIRE_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+QUIRE_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+QUIRE_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+QUIRE_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+QUIRE_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+QUIRE_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+QUIRE_INLINE float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+
+QUIRE_INLINE Mask operator<(F32x16 a, F32x16 b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)};
+}
+QUIRE_INLINE Mask lane_range(int begin, int end) {
+  const unsigned below_end = (1u << end) - 1u;
+  const unsigned below_begin = (1u << begin) - 1u;
+  return {static_cast<__mmask16>(below_end & ~below_begin)};
+}
+QUIRE_INLINE F32x16 select(Mask mask, F32x16 yes, F32x16 no) {
+  return {_mm512_mask_blend_ps(mask.v, no.v, yes.v)};
+}
+
+QUIRE_INLINE float reduce_add(F32x16 a) {
+  const __m256 v8 = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 v4 = _mm_add_ps(_mm256_castps256_ps128(v8), _mm256_extractf128_ps(v8, 1));
+  const __m128 v2 = _mm_add_ps(v4, _mm_movehl_ps(v4, v4));
+  return _mm_cvtss_f32(_mm_add_ss(v2, _mm_movehdup_ps(v2)));
+}
+QUIRE_INLINE float reduce_max(F32x16 a) {
+  const __m256 v8 = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 v4 = _mm_max_ps(_mm256_castps256_ps128(v8), _mm256_extractf128_ps(v8, 1));
+  const __m128 v2 = _mm_max_ps(v4, _mm_movehl_ps(v4, v4));
+  return _mm_cvtss_f32(_mm_max_ss(v2, _mm_movehdup_ps(v2)));
+}
+QUIRE_INLINE std::int32_t reduce_add(I32x16 a) { return _mm512_reduce_add_epi32(a.v); }
+QUIRE_INLINE std::int32_t reduce_max(I32x16 a) { return _mm512_reduce_max_epi32(a.v); }
+
+QUIRE_INLINE I32x16 splat_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+QUIRE_INLINE I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
+  return {_mm512_and_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x7fffffff))};
+}
+QUIRE_INLINE F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+QUIRE_INLINE I32x16 round_to_int(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+QUIRE_INLINE F32x16 power_of_two(F32x16 a) {
+  const __m512i biased = _mm512_add_epi32(_mm512_castps_si512(a.v), _mm512_set1_epi32(127));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
+}
+QUIRE_INLINE void store_s8(std::int8_t* p, I32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+
+QUIRE_INLINE Line load_line(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
+template <int kShift, int kMask>
+QUIRE_INLINE Line bits_at(Line a) {
+  __m512i v = a.v;
+  if constexpr (kShift > 0) v = _mm512_srli_epi16(v, kShift);
+  if constexpr (kShift < 0) v = _mm512_slli_epi16(v, -kShift);
+  return {_mm512_and_si512(v, _mm512_set1_epi8(kMask))};
+}
+QUIRE_INLINE Line operator|(Line a, Line b) { return {_mm512_or_si512(a.v, b.v)}; }
+
+QUIRE_INLINE __m512i splat_columns(const std::int8_t* x) {
+  std::int32_t four;
+  __builtin_memcpy(&four, x, sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+template <int kBits>
+QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
+                         const std::int8_t* x1) {
+  return {_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc.v, w0.v, splat_columns(x0)), w1.v,
+                              splat_columns(x1))};
+}
+QUIRE_INLINE std::int32_t sum16(const std::int8_t* x) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  const __m128i sums = _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+}
+
+}  // namespace
+}  // namespace quire

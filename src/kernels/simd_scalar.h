@@ -1,0 +1,214 @@
+#pragma once
+// The 16-lane vector of the scalar tier: plain arrays, any CPU. It defines what the operations
+// mean; simd_avx2.h and simd_avx512.h give the same bits. Include only from kernels_scalar.cc.
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/float16.h"
+
+#define QUIRE_INLINE [[gnu::always_inline]] inline
+
+namespace quire {
+namespace {
+
+constexpr int kMaxQuantTile = 1;  // tokens whose sums are kept in registers
+constexpr int kMaxFloatTile = 1;
+constexpr int kMaxAttentionRows = 1;
+constexpr int kMixChunks = 1;         // 16-lane pieces of the output per pass over V
+constexpr bool kDotIsBiased8 = true;  // dot2<8> reads weights as stored: 0..255
+
+struct F32x16 {
+  float v[16];
+};
+struct I32x16 {
+  std::int32_t v[16];
+};
+struct Line {  // 16 rows x 4 columns of bytes
+  std::uint8_t v[64];
+};
+struct Mask {
+  bool v[16];
+};
+
+template <typename F>
+QUIRE_INLINE F32x16 map(F f) {
+  F32x16 out;
+  for (int i = 0; i < 16; ++i) out.v[i] = f(i);
+  return out;
+}
+template <typename F>
+QUIRE_INLINE I32x16 map_int(F f) {
+  I32x16 out;
+  for (int i = 0; i < 16; ++i) out.v[i] = f(i);
+  return out;
+}
+
+QUIRE_INLINE F32x16 splat(float x) {
+  return map([&](int) { return x; });
+}
+QUIRE_INLINE F32x16 load(const float* p) {
+  return map([&](int i) { return p[i]; });
+}
+QUIRE_INLINE F32x16 load_first(const float* p, std::size_t n) {
+  return map([&](int i) { return static_cast<std::size_t>(i) < n ? p[i] : 0.0f; });
+}
+QUIRE_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.v, sizeof(a.v)); }
+QUIRE_INLINE void store_first(float* p, F32x16 a, std::size_t n) {
+  std::memcpy(p, a.v, n * sizeof(float));
+}
+QUIRE_INLINE F32x16 load_f16(const std::uint16_t* p) {
+  return map([&](int i) { return f16_to_f32(p[i]); });
+}
+QUIRE_INLINE F32x16 load_bf16(const std::uint16_t* p) {
+  return map([&](int i) { return bf16_to_f32(p[i]); });
+}
+QUIRE_INLINE void store_f16(std::uint16_t* p, F32x16 a) {
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
+}
+QUIRE_INLINE void store_bf16(std::uint16_t* p, F32x16 a) {
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(a.v[i]);
+}
+QUIRE_INLINE F32x16 load_s8(const std::int8_t* p) {
+  return map([&](int i) { return static_cast<float>(p[i]); });
+}
+
+QUIRE_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] + b.v[i]; });
+}
+QUIRE_INLINE F32x16 operator-(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] - b.v[i]; });
+}
+QUIRE_INLINE F32x16 operator*(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] * b.v[i]; });
+}
+QUIRE_INLINE F32x16 operator/(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] / b.v[i]; });
+}
+/// a * b + c, rounded once.
+QUIRE_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return map([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
+}
+/// Like x86: the second operand when either is NaN.
+QUIRE_INLINE F32x16 max(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+QUIRE_INLINE F32x16 min(F32x16 a, F32x16 b) {
+  return map([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+QUIRE_INLINE float square_root(float x) { return std::sqrt(x); }
+
+QUIRE_INLINE Mask operator<(F32x16 a, F32x16 b) {
+  Mask out;
+  for (int i = 0; i < 16; ++i) out.v[i] = a.v[i] < b.v[i];
+  return out;
+}
+/// Lanes begin <= i < end.
+QUIRE_INLINE Mask lane_range(int begin, int end) {
+  Mask out;
+  for (int i = 0; i < 16; ++i) out.v[i] = begin <= i && i < end;
+  return out;
+}
+QUIRE_INLINE F32x16 select(Mask mask, F32x16 yes, F32x16 no) {
+  return map([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
+}
+
+/// Horizontal reductions: lane i with i + 8, then + 4, + 2, + 1. Every tier keeps this order.
+template <typename T, typename F>
+QUIRE_INLINE T fold(const T (&lanes)[16], F f) {
+  T v[16];
+  std::memcpy(v, lanes, sizeof(v));
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) v[i] = f(v[i], v[i + width]);
+  }
+  return v[0];
+}
+QUIRE_INLINE float reduce_add(F32x16 a) {
+  return fold(a.v, [](float x, float y) { return x + y; });
+}
+QUIRE_INLINE float reduce_max(F32x16 a) {
+  return fold(a.v, [](float x, float y) { return x > y ? x : y; });
+}
+QUIRE_INLINE std::int32_t reduce_add(I32x16 a) {
+  return fold(a.v, [](std::int32_t x, std::int32_t y) { return x + y; });
+}
+QUIRE_INLINE std::int32_t reduce_max(I32x16 a) {
+  return fold(a.v, [](std::int32_t x, std::int32_t y) { return x > y ? x : y; });
+}
+
+QUIRE_INLINE I32x16 splat_int(std::int32_t x) {
+  return map_int([&](int) { return x; });
+}
+QUIRE_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
+  return map_int([&](int i) { return a.v[i] + b.v[i]; });
+}
+QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) {
+  return map_int([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+/// The bits of |x|, ordered like the values, with every NaN above infinity.
+QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
+  return map_int([&](int i) { return std::bit_cast<std::int32_t>(a.v[i]) & 0x7fffffff; });
+}
+QUIRE_INLINE F32x16 to_float(I32x16 a) {
+  return map([&](int i) { return static_cast<float>(a.v[i]); });
+}
+/// Round to nearest even; |x| < 2^22.
+QUIRE_INLINE I32x16 round_to_int(F32x16 a) {
+  return map_int([&](int i) {
+    return std::bit_cast<std::int32_t>(a.v[i] + 0x1.8p23f) - std::bit_cast<std::int32_t>(0x1.8p23f);
+  });
+}
+/// For a = 1.5 * 2^23 + n: the float 2^n.
+QUIRE_INLINE F32x16 power_of_two(F32x16 a) {
+  return map([&](int i) {
+    return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a.v[i]) + 127u) << 23);
+  });
+}
+/// Keeps the low byte.
+QUIRE_INLINE void store_s8(std::int8_t* p, I32x16 a) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.v[i]);
+}
+
+QUIRE_INLINE Line load_line(const std::byte* p) {
+  Line out;
+  std::memcpy(out.v, p, sizeof(out.v));
+  return out;
+}
+/// Every byte b becomes (b >> kShift) & kMask, or b << -kShift; kMask hides what crosses bytes.
+template <int kShift, int kMask>
+QUIRE_INLINE Line bits_at(Line a) {
+  Line out;
+  for (int i = 0; i < 64; ++i) {
+    const int byte = kShift >= 0 ? a.v[i] >> (kShift & 7) : a.v[i] << (-kShift & 7);
+    out.v[i] = static_cast<std::uint8_t>(byte & kMask);
+  }
+  return out;
+}
+QUIRE_INLINE Line operator|(Line a, Line b) {
+  Line out;
+  for (int i = 0; i < 64; ++i) out.v[i] = static_cast<std::uint8_t>(a.v[i] | b.v[i]);
+  return out;
+}
+
+/// acc[row] += sum over 4 columns of w[row][k] * x[k], for two lines; exact.
+template <int kBits>
+QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
+                         const std::int8_t* x1) {
+  for (int i = 0; i < 16; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      acc.v[i] += w0.v[4 * i + k] * x0[k] + w1.v[4 * i + k] * x1[k];
+    }
+  }
+  return acc;
+}
+QUIRE_INLINE std::int32_t sum16(const std::int8_t* x) {
+  std::int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) sum += x[i];
+  return sum;
+}
+
+}  // namespace
+}  // namespace quire

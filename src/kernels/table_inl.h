@@ -1,0 +1,31 @@
+#pragma once
+// Gathers the functions of one tier into its table. The scalar, AVX2 and AVX-512 sources include a
+// simd_*.h and then this.
+
+#include "kernels/attention_inl.h"
+#include "kernels/elementwise_inl.h"
+#include "kernels/linear_inl.h"
+
+namespace quire {
+namespace {
+
+constexpr Kernels make_table(std::string_view name) {
+  return {
+      .name = name,
+      .quantize_row = quantize_row,
+      .linear = linear,
+      .rms_norm = rms_norm,
+      .rope = rope,
+      .add = add,
+      .scale = scale,
+      .silu_mul = silu_mul,
+      .gelu_tanh_mul = gelu_tanh_mul,
+      .softcap = softcap,
+      .kv_write = kv_write,
+      .attend_split = attend_split,
+      .merge_splits = merge_splits,
+  };
+}
+
+}  // namespace
+}  // namespace quire
