@@ -11,6 +11,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+// Symbols are numbered by int, and spaces triple.
+constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20;
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
@@ -22,6 +24,18 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
     out.append(to);
     text.remove_prefix(at + from.size());
   }
+}
+
+/// Without spaces at the ends and runs of them, if asked; with one in front, if asked.
+std::string with_spaces(std::string_view text, bool remove_extra, bool add_prefix) {
+  std::string out(add_prefix ? 1 : 0, ' ');
+  const std::size_t start = out.size();
+  for (const char c : text) {
+    const bool extra = c == ' ' && (out.size() == start || out.back() == ' ');
+    if (!remove_extra || !extra) out.push_back(c);
+  }
+  if (remove_extra && out.ends_with(' ')) out.pop_back();
+  return out;
 }
 
 /// The byte of a token that is written <0x0A>, or -1.
@@ -68,6 +82,8 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
         // Files hold them with plain spaces, SentencePiece with escaped ones.
         escaped_.push_back(replace_all(token, " ", kSpace));
         user_defined.push_back({escaped_.back(), id});
+        // Files give them scores of all sorts; to SentencePiece they come before any merge.
+        data_.scores[i] = std::numeric_limits<float>::infinity();
         break;
       case TokenKind::kByte:
         if (const int byte = byte_of(token); byte >= 0) {
@@ -90,14 +106,12 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
 
 Result<std::vector<TokenId>> SpmTokenizer::encode(std::string_view text,
                                                   ParseSpecial special) const {
-  if (text.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) / 4) {
-    return fail(ErrorCode::kInvalidArgument, "a text of {} bytes is too long to encode at once",
-                text.size());
+  if (text.size() > kMaxTextBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a text of {} bytes is too long to encode at once, at most {} are possible",
+                text.size(), kMaxTextBytes);
   }
   std::vector<TokenId> ids;
-  const auto encode_plain = [&](std::string_view plain) {
-    if (!plain.empty()) encode_normalized(normalize(plain), ids);
-  };
   std::size_t start = 0;
   for (std::size_t at = 0; special == ParseSpecial::kYes && at < text.size();) {
     const auto match = control_.longest(text.substr(at));
@@ -105,36 +119,35 @@ Result<std::vector<TokenId>> SpmTokenizer::encode(std::string_view text,
       ++at;
       continue;
     }
-    encode_plain(text.substr(start, at - start));
+    encode_plain(text.substr(start, at - start), ids);
     ids.push_back(match->id);
     at += match->length;
     start = at;
   }
-  encode_plain(text.substr(start));
+  encode_plain(text.substr(start), ids);
   return ids;
 }
 
-std::string SpmTokenizer::normalize(std::string_view text) const {
+void SpmTokenizer::encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
+  if (text.empty()) return;
   std::string spaced;
-  if (data_.remove_extra_whitespaces) {
-    for (const char c : text) {
-      if (c != ' ' || (!spaced.empty() && spaced.back() != ' ')) spaced.push_back(c);
-    }
-    if (spaced.ends_with(' ')) spaced.pop_back();
+  if (data_.remove_extra_whitespaces || data_.add_space_prefix) {
+    spaced = with_spaces(text, data_.remove_extra_whitespaces, data_.add_space_prefix);
     text = spaced;
   }
-  std::string out = data_.add_space_prefix && !text.empty() ? std::string(kSpace) : std::string();
-  return out += replace_all(text, " ", kSpace);
-}
 
-void SpmTokenizer::encode_normalized(std::string_view text, std::vector<TokenId>& ids) const {
+  // What merging sees: U+2581 for spaces. Symbols point into it, so it gets its size at once.
+  std::string escaped;
+  escaped.reserve(text.size() + 2 * static_cast<std::size_t>(std::ranges::count(text, ' ')));
   std::vector<SpmSymbol> symbols;
   symbols.reserve(text.size());
   while (!text.empty()) {
     const auto match = user_defined_.longest(text);
     const std::size_t length = match ? match->length : utf8_step(text).length;
+    const std::size_t start = escaped.size();
+    escaped.append(!match && text[0] == ' ' ? kSpace : text.substr(0, length));
     const int index = static_cast<int>(symbols.size());
-    symbols.push_back({.text = text.substr(0, length),
+    symbols.push_back({.text = std::string_view(escaped).substr(start),
                        .frozen = match.has_value(),
                        .previous = index - 1,
                        .next = index + 1});

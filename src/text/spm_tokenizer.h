@@ -10,7 +10,8 @@
 namespace quire {
 
 /// BPE as SentencePiece does it ("llama"): spaces are U+2581, neighbours merge into the token with
-/// the best score, and what is no token is spelled in byte tokens.
+/// the best score, and what is no token is spelled in byte tokens. User-defined tokens are found in
+/// the text first, and spaces merge into them before anything else.
 class SpmTokenizer final : public Tokenizer {
  public:
   /// data is checked and has a kind for every token.
@@ -23,10 +24,8 @@ class SpmTokenizer final : public Tokenizer {
  private:
   explicit SpmTokenizer(TokenizerData data);
 
-  /// Spaces as SentencePiece wants them.
-  std::string normalize(std::string_view text) const;
-  /// Encodes text without control tokens, after normalize().
-  void encode_normalized(std::string_view text, std::vector<TokenId>& ids) const;
+  /// Encodes text without control tokens.
+  void encode_plain(std::string_view text, std::vector<TokenId>& ids) const;
   void spell_in_bytes(std::string_view text, std::vector<TokenId>& ids) const;
 
   std::vector<std::string> escaped_;     // user-defined tokens with U+2581 for spaces
