@@ -3,31 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace quire {
 namespace {
 
-// Well-formed UTF-8 (Unicode 15, table 3-7).
 bool is_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    if (lead < 0xC2 || lead > 0xF4) return false;
-    const std::size_t n = lead < 0xE0 ? 2u : lead < 0xF0 ? 3u : 4u;
-    if (text.size() - i < n) return false;
-    unsigned char low = 0x80, high = 0xBF;  // of the second byte
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-    for (std::size_t j = 1; j < n; ++j, low = 0x80, high = 0xBF) {
-      const auto byte = static_cast<unsigned char>(text[i + j]);
-      if (byte < low || byte > high) return false;
-    }
-    i += n;
+  while (!text.empty()) {
+    const Utf8Step step = utf8_step(text);
+    if (step.kind != Utf8Step::Kind::kCharacter) return false;
+    text.remove_prefix(step.length);
   }
   return true;
 }

@@ -1,0 +1,80 @@
+#include "cli/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "cli/console.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  quire run model.gguf -p "Why is the sky blue?"     stream an answer
+  quire run model.gguf --chat                        hold a conversation
+  quire inspect model.gguf                           what is in the file
+  echo -n "Hello" | quire tokenize model.gguf        text to token ids
+  quire eval model.gguf --text book.txt              perplexity on a text
+  source <(quire completions bash)                   complete with the Tab key
+
+`quire COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong
+usage, 130 interrupted.)";
+
+// Tells where to read on, for the subcommand that was meant.
+std::string help_hint(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? "quire --help" : "quire " + chosen.front()->get_name() + " --help";
+}
+
+int dispatch(CommandLine& line, int argc, char** argv) {
+  try {
+    line.app->parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    return line.app->exit(request);
+  } catch (const CLI::ParseError& error) {
+    return usage_error("{}\nTry '{}'.", error.what(), help_hint(*line.app));
+  }
+  for (const auto& command : line.commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+
+CommandLine::CommandLine()
+    : app(std::make_unique<CLI::App>(
+          "quire runs large language models on the CPU, from a paged KV cache.", "quire")) {
+  app->set_version_flag("--version", "quire " QUIRE_VERSION, "Print the version and exit");
+  app->set_help_flag("-h,--help", "Print this help and exit");
+  app->require_subcommand(1);
+  app->get_formatter()->column_width(34);
+  app->get_formatter()->label("REQUIRED", "");
+  app->footer(kExamples);
+  commands = {add_run_command(*app), add_tokenize_command(*app), add_detokenize_command(*app),
+              add_eval_command(*app), add_completions_command(*app)};
+}
+
+CommandLine::~CommandLine() = default;
+
+int cli_main(int argc, char** argv) {
+  // A reader that went away is a failed write, not a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    CommandLine line;
+    if (argc < 2) {
+      say("{}", line.app->help());
+      return kExitUsage;
+    }
+    return dispatch(line, argc, argv);
+  } catch (const std::bad_alloc&) {
+    say("quire: out of memory\n");
+  } catch (const std::exception& error) {
+    say("quire: {}\n", error.what());
+  }
+  return kExitFailure;
+}
+
+}  // namespace quire

@@ -1,0 +1,52 @@
+#pragma once
+// Options that several subcommands share, and the checks that turn a bad value into wrong usage.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "engine/engine.h"
+#include "sample/sampler.h"
+
+namespace CLI {
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace quire {
+
+/// A number within [min, max]. NaN is in no range.
+CLI::Validator number_in(double min, double max);
+
+/// The model, the first positional argument.
+void add_model_argument(CLI::App& app, std::string& model);
+
+struct EngineFlags {
+  std::string model;
+  std::string kv_type = "f16";
+  std::string kv_memory;
+  bool reference = false;
+  EngineOptions numbers;  // the rest lands here directly
+
+  void add_to(CLI::App& app);
+  EngineOptions options() const;
+};
+
+struct SamplingFlags {
+  SamplerParams params;
+  std::vector<std::string> biases;
+  std::int64_t seed = -1;      // -1: a random one
+  std::int64_t logprobs = -1;  // -1: none
+
+  void add_to(CLI::App& app);
+  /// With a seed drawn if none was given.
+  Result<SamplerParams> resolve() const;
+};
+
+/// "15043+1.5", "15043-inf", "15043=-2".
+Result<std::pair<TokenId, float>> parse_logit_bias(std::string_view text);
+
+}  // namespace quire

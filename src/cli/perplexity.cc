@@ -1,0 +1,176 @@
+#include "cli/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "sample/portable_math.h"
+
+namespace quire {
+namespace {
+
+// Rows of logits at once: a quarter of a million tokens times four bytes times this.
+constexpr std::size_t kScoreChunk = 64;
+
+// log sum exp in double, the largest logit taken out first.
+double log_sum_exp(std::span<const float> logits) {
+  const double max = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float x : logits) sum += portable_exp(static_cast<double>(x) - max);
+  return max + portable_log(sum);
+}
+
+double kl_divergence(std::span<const float> p_logits, double p_lse, std::span<const float> q_logits,
+                     double q_lse) {
+  double sum = 0;
+  for (std::size_t i = 0; i < p_logits.size(); ++i) {
+    const double log_p = static_cast<double>(p_logits[i]) - p_lse;
+    const double log_q = static_cast<double>(q_logits[i]) - q_lse;
+    const double p = portable_exp(std::min(log_p, 0.0));
+    if (p > 0) sum += p * (log_p - log_q);
+  }
+  return std::max(sum, 0.0);  // rounding
+}
+
+std::ptrdiff_t argmax(std::span<const float> logits) {
+  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+}
+
+void add(Score& score, double nll) {
+  ++score.tokens;
+  score.nll += nll;
+  score.nll_squares += nll * nll;
+}
+
+// A sequence that is given back however the window ends.
+class Sequence {
+ public:
+  explicit Sequence(Engine* engine) : engine_(engine) {
+    if (engine_) id_ = engine_->add_sequence();
+  }
+  ~Sequence() {
+    if (engine_) engine_->release(id_);
+  }
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  Result<StepLogits> step(std::span<const TokenId> tokens, LogitsWanted wanted) {
+    if (!engine_) return StepLogits{};
+    const StepItem item{.sequence = id_, .tokens = tokens, .logits = wanted};
+    return engine_->step({&item, 1});
+  }
+
+ private:
+  Engine* engine_;
+  SequenceId id_;
+};
+
+}  // namespace
+
+std::vector<ScoreWindow> plan_windows(std::size_t n_tokens, std::size_t context,
+                                      std::size_t stride) {
+  QUIRE_CHECK(context >= 4 && stride >= 1);
+  std::vector<ScoreWindow> windows;
+  std::size_t scored_end = 0;
+  for (std::size_t begin = 0; begin + context <= n_tokens; begin += stride) {
+    const std::size_t end = begin + context;
+    windows.push_back({begin, std::max(begin + context / 2 + 1, scored_end), end});
+    scored_end = end;
+  }
+  return windows;
+}
+
+double Score::perplexity() const { return std::exp(nll / static_cast<double>(tokens)); }
+
+double Score::perplexity_error() const {
+  if (tokens < 2) return 0;
+  const auto n = static_cast<double>(tokens);
+  const double mean = nll / n;
+  const double variance = std::max(0.0, nll_squares / n - mean * mean);
+  return perplexity() * std::sqrt(variance / (n - 1));  // the delta method
+}
+
+double Divergence::mean() const {
+  double sum = 0;
+  for (const double x : kl) sum += x;
+  return kl.empty() ? 0 : sum / static_cast<double>(kl.size());
+}
+
+double Divergence::quantile(double q) const {
+  if (kl.empty()) return 0;
+  auto sorted = kl;
+  const auto at = static_cast<std::ptrdiff_t>(q * static_cast<double>(sorted.size() - 1));
+  std::nth_element(sorted.begin(), sorted.begin() + at, sorted.end());
+  return sorted[static_cast<std::size_t>(at)];
+}
+
+Evaluation::Evaluation(Engine& engine, Engine* reference, std::size_t n_threads)
+    : engine_(engine), reference_(reference), pool_(n_threads) {}
+
+Status Evaluation::add(std::span<const TokenId> tokens, const ScoreWindow& window) {
+  // The last token of the window is only predicted, so it need not be run.
+  const auto run = tokens.subspan(window.begin, window.end - 1 - window.begin);
+  std::vector<TokenId> inputs(run.begin(), run.end());
+  const auto& data = engine_.tokenizer().data();
+  if (data.add_bos && data.bos) inputs.front() = *data.bos;
+
+  Sequence fast(&engine_);
+  Sequence exact(reference_);
+  const std::size_t first_row = window.first_scored - 1 - window.begin;
+  std::size_t done = 0;
+  while (done < inputs.size()) {
+    const bool scores = done >= first_row;
+    const std::size_t end =
+        scores
+            ? std::min(inputs.size(), done + std::min(kScoreChunk, engine_.options().prefill_chunk))
+            : std::min(first_row, done + engine_.options().prefill_chunk);
+    const auto part = std::span<const TokenId>(inputs).subspan(done, end - done);
+    const LogitsWanted wanted = scores ? LogitsWanted::kAll : LogitsWanted::kNone;
+    QUIRE_ASSIGN_OR_RETURN(const auto logits, fast.step(part, wanted));
+    QUIRE_ASSIGN_OR_RETURN(const auto exact_logits, exact.step(part, wanted));
+    if (scores) {
+      score_rows(logits, reference_ ? &exact_logits : nullptr,
+                 tokens.subspan(window.begin + done + 1, part.size()));
+    }
+    done = end;
+  }
+  if (!std::isfinite(score_.nll + reference_score_.nll)) {
+    return fail(ErrorCode::kInvalidData,
+                "the model's logits are not finite somewhere in tokens {} to {} of the text",
+                window.begin, window.end - 1);
+  }
+  return {};
+}
+
+void Evaluation::score_rows(const StepLogits& logits, const StepLogits* reference,
+                            std::span<const TokenId> targets) {
+  struct Row {
+    double nll = 0, reference_nll = 0, kl = 0;
+    bool same_top = false;
+  };
+  std::vector<Row> rows(targets.size());
+  pool_.run([&](ThreadPool::Worker& worker) {
+    const Range share = worker.share(rows.size());
+    for (std::size_t i = share.begin; i < share.end; ++i) {
+      const auto target = static_cast<std::size_t>(targets[i]);
+      const auto fast = logits.row(i);
+      const double fast_lse = log_sum_exp(fast);
+      rows[i].nll = fast_lse - static_cast<double>(fast[target]);
+      if (!reference) continue;
+      const auto exact = reference->row(i);
+      const double exact_lse = log_sum_exp(exact);
+      rows[i].reference_nll = exact_lse - static_cast<double>(exact[target]);
+      rows[i].kl = kl_divergence(exact, exact_lse, fast, fast_lse);
+      rows[i].same_top = argmax(exact) == argmax(fast);
+    }
+  });
+  for (const Row& row : rows) {  // in order, whatever the number of threads
+    quire::add(score_, row.nll);
+    if (!reference) continue;
+    quire::add(reference_score_, row.reference_nll);
+    divergence_.kl.push_back(row.kl);
+    divergence_.same_top += row.same_top ? 1 : 0;
+  }
+}
+
+}  // namespace quire
