@@ -67,7 +67,7 @@ fuzz: setup ## fuzz every parser, FUZZ_SECONDS=300 in all
 	@tools/fuzz $(FUZZ_SECONDS)
 
 lint: setup ## check format and clang-tidy's findings; only what changed since the last clean check
-	@tools/build release >/dev/null
+	@tools/build release build.ninja
 	@tools/lint
 
 format: setup ## format the C++ sources in place
@@ -79,10 +79,10 @@ bench: build models ## measure a real model, MODEL=smollm2|gemma3|FILE: load, pr
 oracle: setup models ## make the committed reference data of the tests again (installs transformers and torch)
 	@tools/oracle
 
-completions: build ## write the shell completions to build/completions
-	@tools/completions build/completions
+completions: build ## write the shell completions to build/release/completions
+	@tools/build release quire_completions
 
-install: build ## install the binary, completions and documents under PREFIX=/usr/local (DESTDIR works)
+install: completions ## install the binary, completions and documents under PREFIX=/usr/local (DESTDIR works)
 	@cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean: ## remove everything that was built; models and packages stay
