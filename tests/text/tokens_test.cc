@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <algorithm>
-#include <fstream>
+#include <map>
 
 #include "model/gguf.h"
 #include "model/gguf_tokenizer.h"
@@ -55,6 +54,26 @@ std::string bytes_of(const Tokenizer& tokenizer, const std::vector<TokenId>& ids
   std::string out;
   for (const TokenId id : ids) out += tokenizer.token_bytes(id, /*show_special=*/true);
   return out;
+}
+
+/// The text without the bytes that the vocabulary has no token for: SmolLM2's lacks some, and
+/// Hugging Face passes over them in silence.
+std::string encodable(const Tokenizer& tokenizer, std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto ids = tokenizer.encode(std::string_view(&c, 1), ParseSpecial::kNo);
+    if (ids && !ids->empty()) out.push_back(c);
+  }
+  return out;
+}
+
+/// Whether decoding gives the text back. SentencePiece has one sign for a space and for U+2581.
+bool comes_back(const Tokenizer& tokenizer, std::string_view text,
+                const std::vector<TokenId>& ids) {
+  const bool ambiguous =
+      tokenizer.data().model == "llama" && text.find("\xE2\x96\x81") != text.npos;
+  const std::string bytes = bytes_of(tokenizer, ids);
+  return ambiguous || bytes == text || bytes == encodable(tokenizer, text);
 }
 
 struct Model {
@@ -112,14 +131,13 @@ TEST_P(RealTokenizer, NoControlTokenComesOutOfUserText) {
 TEST_P(RealTokenizer, BytesComeBack) {
   const Tokenizer* tokenizer = tokenizer_of(GetParam().file);
   ASSERT_TRUE(tokenizer);
-  const bool sentence_piece = tokenizer->data().model == "llama";
   for (const std::string& text : strings()) {
-    // SentencePiece has one sign for a space and for U+2581.
-    if (sentence_piece && text.find("\xE2\x96\x81") != text.npos) continue;
     const auto ids = tokenizer->encode(text, ParseSpecial::kNo);
     ASSERT_TRUE(ids);
-    ASSERT_EQ(bytes_of(*tokenizer, *ids), text);
+    ASSERT_TRUE(comes_back(*tokenizer, text, *ids)) << text;
   }
+  // Letters, digits and white space have tokens everywhere.
+  EXPECT_EQ(encodable(*tokenizer, "Ab 19\n\té漢"), "Ab 19\n\té漢");
 }
 
 TEST_P(RealTokenizer, AStreamIsValidUtf8AndSaysWhatTheBytesSay) {
@@ -169,22 +187,21 @@ TEST_P(RealTokenizer, AMegabyteOfOneKindOfCharacter) {
     while (text.size() < (1u << 20)) text += unit;
     const auto ids = tokenizer->encode(text, ParseSpecial::kYes);
     ASSERT_TRUE(ids) << ids.error().message;
-    EXPECT_EQ(bytes_of(*tokenizer, *ids), text) << unit;
+    EXPECT_TRUE(comes_back(*tokenizer, text, *ids)) << unit;
   }
 }
 
 TEST_P(RealTokenizer, AnyBytesAndAnyIdsAreSafe) {
   const Tokenizer* tokenizer = tokenizer_of(GetParam().file);
   ASSERT_TRUE(tokenizer);
-  const bool sentence_piece = tokenizer->data().model == "llama";
-  rc::check([&](const std::string& bytes) {
+  EXPECT_TRUE(rc::check("encoding takes any bytes", [&](const std::string& bytes) {
     for (const auto special : {ParseSpecial::kNo, ParseSpecial::kYes}) {
       const auto ids = tokenizer->encode(bytes, special);
       RC_ASSERT(ids.has_value());
-      if (!sentence_piece) RC_ASSERT(bytes_of(*tokenizer, *ids) == bytes);
+      RC_ASSERT(comes_back(*tokenizer, bytes, *ids));
     }
-  });
-  rc::check([&](const std::vector<std::int32_t>& ids) {
+  }));
+  EXPECT_TRUE(rc::check("decoding takes any ids", [&](const std::vector<std::int32_t>& ids) {
     StreamDecoder decoder(*tokenizer);
     std::string text;
     for (const TokenId id : ids) {
@@ -193,13 +210,13 @@ TEST_P(RealTokenizer, AnyBytesAndAnyIdsAreSafe) {
     }
     text += decoder.finish();
     RC_ASSERT(replace_invalid_utf8(text) == text);
-  });
+  }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RealTokenizer,
                          ::testing::Values(Model{kSmolLm, "smollm2.ids"},
                                            Model{kGemma, "gemma3.ids"}),
-                         [](const auto& info) { return info.index == 0 ? "SmolLM2" : "Gemma3"; });
+                         [](const auto& model) { return model.index == 0 ? "SmolLM2" : "Gemma3"; });
 
 TEST(PreTokenizers, GiveTheIdsOfHuggingFaceWithTheVocabularyOfSmolLm) {
   const auto expected =
