@@ -10,7 +10,8 @@ namespace quire {
 namespace {
 
 // About 30 µs of spinning: longer than the gap between two stages of a forward pass, far shorter
-// than anything a person or a power meter notices.
+// than anything a person or a power meter notices. With more threads than CPUs, spinning would
+// only keep the thread waited for from running.
 constexpr int kSpins = 2000;
 
 void cpu_relax() {
@@ -22,8 +23,8 @@ void cpu_relax() {
 }
 
 /// Returns once `value` is no longer `old`.
-void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  for (int i = 0; i < kSpins; ++i) {
+void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old, int spins) {
+  for (int i = 0; i < spins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     cpu_relax();
   }
@@ -32,7 +33,7 @@ void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old)
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::size_t n_threads) {
+ThreadPool::ThreadPool(std::size_t n_threads) : spins_(n_threads <= available_cpus() ? kSpins : 0) {
   QUIRE_CHECK(n_threads >= 1);
   threads_.reserve(n_threads - 1);
   for (std::size_t i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
@@ -59,7 +60,7 @@ void ThreadPool::worker_loop(std::size_t index) {
   Worker self(*this, index);
   std::uint32_t seen = 0;
   while (true) {
-    wait_for_change(generation_, seen);
+    wait_for_change(generation_, seen, spins_);
     ++seen;  // runs do not overlap, so no generation can be missed
     if (stop_.load(std::memory_order_relaxed)) return;
     (*body_)(self);
@@ -76,7 +77,7 @@ void ThreadPool::arrive_and_wait() {
     phase_.notify_all();
     return;
   }
-  wait_for_change(phase_, phase);
+  wait_for_change(phase_, phase, spins_);
 }
 
 std::size_t available_cpus() {

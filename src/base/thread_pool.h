@@ -62,6 +62,7 @@ class ThreadPool {
   void worker_loop(std::size_t index);
   void arrive_and_wait();
 
+  int spins_;  // before parking
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* body_ = nullptr;
   std::atomic<bool> stop_{false};

@@ -39,18 +39,18 @@ TEST_P(Invariance, ChunksPagesAndThreadsChangeNoBit) {
   const std::vector<TokenId> tokens = tokens_of(name);
   RunnerOptions options{.precision = precision, .kv_type = kv_type};
   const std::vector<float> expected = ModelRunner(tiny(name), options).run(tokens, tokens.size());
-  for (const std::size_t page_size : {16, 32, 64, 128})
-    for (const std::size_t n_threads : {1, 2, 3, 5}) {
-      options.page_size = page_size;
-      options.n_threads = n_threads;
-      ModelRunner runner(tiny(name), options);
-      for (const std::size_t chunk : {1, 7, 16, 100, 513}) {
-        // One token at a time is the slow way to read a long text: once per page size is enough.
-        if (chunk == 1 && n_threads != 2) continue;
-        ASSERT_TRUE(same_bits(runner.run(tokens, chunk), expected))
-            << "page size " << page_size << ", threads " << n_threads << ", chunk " << chunk;
-      }
-    }
+  const auto expect_same = [&](std::size_t page_size, std::size_t n_threads,
+                               std::initializer_list<std::size_t> chunks) {
+    options.page_size = page_size;
+    options.n_threads = n_threads;
+    ModelRunner runner(tiny(name), options);
+    for (const std::size_t chunk : chunks)
+      EXPECT_TRUE(same_bits(runner.run(tokens, chunk), expected))
+          << "page size " << page_size << ", threads " << n_threads << ", chunk " << chunk;
+  };
+  expect_same(16, 2, {1});
+  for (const std::size_t page_size : {16, 32, 64, 128}) expect_same(page_size, 2, {7, 100, 513});
+  for (const std::size_t n_threads : {1, 3, 5}) expect_same(16, n_threads, {16, 100});
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -66,12 +66,12 @@ INSTANTIATE_TEST_SUITE_P(All, TinyModel, ::testing::ValuesIn(tiny_models()),
 
 TEST(RealModel, SmolLM2MatchesTransformers) {
   expect_matches(real_model("SmolLM2-135M-Instruct.Q4_1.gguf"),
-                 fs::path(QUIRE_TEST_DATA) / "logits" / "smollm2.oracle", {.n_threads = 2});
+                 fs::path(QUIRE_TEST_DATA) / "logits" / "smollm2-135m.oracle", {.n_threads = 2});
 }
 
 TEST(RealModel, Gemma3MatchesTransformers) {
   expect_matches(real_model("gemma-3-270m.Q4_K_M.gguf"),
-                 fs::path(QUIRE_TEST_DATA) / "logits" / "gemma3.oracle", {.n_threads = 2});
+                 fs::path(QUIRE_TEST_DATA) / "logits" / "gemma-3-270m.oracle", {.n_threads = 2});
 }
 
 }  // namespace
