@@ -102,64 +102,65 @@ Result<Reservation> KvManager::reserve(std::span<const SlotRequest> requests) {
   return Reservation(std::move(state));
 }
 
-Status KvManager::truncate(SequenceId id, std::size_t length) {
-  SequenceState* sequence = impl_->find(id);
-  if (sequence == nullptr)
-    return fail(ErrorCode::kNotFound, "cannot truncate KV sequence {}: there is none", id.value);
-  if (sequence->pending.n_tokens > 0)
+Status KvManager::truncate(SequenceId sequence, std::size_t length) {
+  SequenceState* state = impl_->find(sequence);
+  if (state == nullptr)
+    return fail(ErrorCode::kNotFound, "cannot truncate KV sequence {}: there is none",
+                sequence.value);
+  if (state->pending.n_tokens > 0)
     return fail(ErrorCode::kInvalidArgument,
-                "cannot truncate KV sequence {} while a reservation writes to it", id.value);
-  if (length > sequence->length)
+                "cannot truncate KV sequence {} while a reservation writes to it", sequence.value);
+  if (length > state->length)
     return fail(ErrorCode::kInvalidArgument,
-                "cannot truncate KV sequence {} to {} tokens: it holds only {}", id.value, length,
-                sequence->length);
-  if (length == sequence->length) return {};
+                "cannot truncate KV sequence {} to {} tokens: it holds only {}", sequence.value,
+                length, state->length);
+  if (length == state->length) return {};
 
   const std::size_t page_size = impl_->page_size;
-  for (std::size_t layer = 0; layer < sequence->tables.size(); ++layer) {
+  for (std::size_t layer = 0; layer < state->tables.size(); ++layer) {
     const std::size_t window = impl_->config.layers[layer].window;
     const std::size_t visible = first_visible_position(length, window);
-    const std::size_t kept = sequence->tables[layer].first_page() * page_size;
+    const std::size_t kept = state->tables[layer].first_page() * page_size;
     if (visible < std::min(kept, length))
       return fail(ErrorCode::kInvalidArgument,
                   "cannot truncate KV sequence {} to {} tokens: layer {} would see the last {} "
                   "positions again, but {} to {} have left its window",
-                  id.value, length, layer, window, visible, std::min(kept, length) - 1);
+                  sequence.value, length, layer, window, visible, std::min(kept, length) - 1);
   }
-  for (PageTable& table : sequence->tables) {
+  for (PageTable& table : state->tables) {
     while (!table.empty() && table.end_page() > pages_for(length, page_size))
       impl_->pool.drop_reference(table.pop());
     if (table.empty()) table.restart_at(length / page_size);
   }
   // The tail may be sealed or shared now. The next reservation reopens or copies it, so that
   // going back never needs memory.
-  sequence->length = length;
+  state->length = length;
   return {};
 }
 
-void KvManager::release(SequenceId id) {
-  SequenceState* sequence = impl_->find(id);
-  if (sequence == nullptr) return;
-  if (sequence->pending.n_tokens > 0) {
-    return_slots(*impl_, *sequence);
-    std::erase(impl_->live->sequences, id);
+void KvManager::release(SequenceId sequence) {
+  SequenceState* state = impl_->find(sequence);
+  if (state == nullptr) return;
+  if (state->pending.n_tokens > 0) {
+    return_slots(*impl_, *state);
+    std::erase(impl_->live->sequences, sequence);
   }
-  for (const PageTable& table : sequence->tables)
+  for (const PageTable& table : state->tables)
     for (const PageId page : table.ids()) impl_->pool.drop_reference(page);
-  impl_->sequences.erase(id);
+  impl_->sequences.erase(sequence);
 }
 
-std::size_t KvManager::length(SequenceId id) const {
-  const SequenceState* sequence = impl_->find(id);
-  QUIRE_CHECK(sequence != nullptr);
-  return sequence->length;
+std::size_t KvManager::length(SequenceId sequence) const {
+  const SequenceState* state = impl_->find(sequence);
+  QUIRE_CHECK(state != nullptr);
+  return state->length;
 }
 
-PageTableView KvManager::table(SequenceId id, std::size_t layer) const {
-  const SequenceState* sequence = impl_->find(id);
-  QUIRE_CHECK(sequence != nullptr);
-  QUIRE_CHECK(layer < sequence->tables.size());
-  return sequence->tables[layer].view();
+PageTableView KvManager::table(SequenceId sequence, std::size_t layer) const {
+  const SequenceState* state = impl_->find(sequence);
+  QUIRE_CHECK(state != nullptr);
+  QUIRE_CHECK(layer < state->tables.size());
+  return state->tables[layer].view();
 }
 
 const KvConfig& KvManager::config() const { return impl_->config; }

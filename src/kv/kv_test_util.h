@@ -10,7 +10,7 @@
 namespace quire::testing {
 
 /// Layers of 2 heads x 2 elements in f32: a page of 16 tokens is 16 * 2 * 2 * 2 * 4 = 512 bytes.
-inline KvConfig small_config(std::vector<std::size_t> windows, std::size_t n_pages,
+inline KvConfig small_config(const std::vector<std::size_t>& windows, std::size_t n_pages,
                              std::uint32_t page_size = 16) {
   KvConfig config;
   for (const std::size_t window : windows)

@@ -42,13 +42,13 @@ class PagePool {
   /// free -> hot with one reference. The last page given back comes first: its lines may still be
   /// in a cache. There must be a free page.
   PageId take();
-  void add_reference(PageId page);
+  void add_reference(PageId id);
   /// The last reference frees the page, whatever its state.
-  void drop_reference(PageId page);
-  void seal(PageId page);    // hot -> sealed
-  void reopen(PageId page);  // sealed -> hot; only by the one sequence that may write to it
+  void drop_reference(PageId id);
+  void seal(PageId id);    // hot -> sealed
+  void reopen(PageId id);  // sealed -> hot; only by the one sequence that may write to it
 
-  std::byte* data(PageId page) const { return arena_.data() + page.value * page_bytes_; }
+  std::byte* data(PageId id) const { return arena_.data() + id.value * page_bytes_; }
   const Page& page(PageId id) const { return pages_[id.value]; }
 
   std::size_t page_bytes() const { return page_bytes_; }

@@ -54,6 +54,7 @@ Result<std::vector<Writer>> find_writers(KvState& kv, std::span<const SlotReques
     writers.push_back({sequence, request.sequence, request.n_tokens});
   }
   std::vector<SequenceId> ids;
+  ids.reserve(writers.size());
   for (const Writer& writer : writers) ids.push_back(writer.id);
   std::sort(ids.begin(), ids.end());
   if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end())
@@ -149,6 +150,7 @@ Result<std::vector<SequenceId>> take_slots(KvState& kv, std::span<const SlotRequ
                 format_byte_size(kv.pool.n_pages() * page_bytes));
 
   std::vector<SequenceId> ids;
+  ids.reserve(writers.size());
   for (const Writer& writer : writers) {
     PendingSlots& pending = writer.sequence->pending;
     pending.n_tokens = writer.n_tokens;
