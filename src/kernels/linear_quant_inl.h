@@ -134,28 +134,29 @@ QUIRE_INLINE void quant_tile(const std::byte* panel, const QuantTile& x, F32x16 
   constexpr QuantSpec spec = quant_spec(kFormat);
   constexpr std::size_t kPrefetch = 2048;  // bytes ahead; a decode step is one long stream
   const std::size_t n_blocks = x.n_cols / kQuantBlock;
-  const std::byte* lines = panel;
-  const std::byte* meta = panel + n_blocks * spec.line_bytes();
   for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
-  for (std::size_t b = 0; b < n_blocks;) {
-    const MetaHead head = load_head<kFormat>(meta);
-    const std::byte* sub = meta + spec.meta_head_bytes();
-    for (std::size_t i = 0; i < spec.meta_blocks(); ++i, ++b) {
+  for (std::size_t first = 0; first < n_blocks; first += spec.chunk_blocks()) {
+    const std::byte* lines = panel + spec.meta_bytes();
+    const std::byte* sub = panel + spec.head_bytes();
+    MetaHead head = load_head<kFormat>(panel);
+    if constexpr (kTokens == 1) __builtin_prefetch(panel + kPrefetch);
+    for (std::size_t i = 0; i < spec.chunk_blocks() && first + i < n_blocks; ++i) {
       if constexpr (kTokens == 1) {
         for (std::size_t line = 0; line < spec.line_bytes(); line += kLineBytes) {
           __builtin_prefetch(lines + kPrefetch + line);
         }
       }
+      if (!spec.is_super && i > 0) head = load_head<kFormat>(panel + i * spec.head_bytes());
       const MetaHead s0 = group_scale<kFormat, 0>(head, sub);
-      add_group<kFormat, 0>(lines, x, b, s0.d, s0.m, y);
+      add_group<kFormat, 0>(lines, x, first + i, s0.d, s0.m, y);
       if constexpr (spec.groups == 2) {
         const MetaHead s1 = group_scale<kFormat, 1>(head, sub);
-        add_group<kFormat, 1>(lines, x, b, s1.d, s1.m, y);
+        add_group<kFormat, 1>(lines, x, first + i, s1.d, s1.m, y);
       }
       lines += spec.line_bytes();
-      sub += spec.meta_sub_bytes();
+      sub += spec.sub_bytes();
     }
-    meta += spec.meta_bytes();
+    panel += spec.chunk_bytes();
   }
 }
 

@@ -226,18 +226,31 @@ TEST(LinearShapes, TiersAgreeOnRandomShapes) {
   EXPECT_TRUE(held);
 }
 
-// The extremes of every stored integer: sums that a 16-bit accumulator could not hold.
-TEST(LinearExtremes, LargestWeightsAndActivationsAreExact) {
-  for (const int byte : {0x00, 0x7f, 0x80, 0x81, 0xff}) {
-    const TypeCase c = {TensorType::kQ8_0, {0}};
-    std::vector<std::byte> bytes(16 * 34, static_cast<std::byte>(byte));
-    const std::uint16_t one = f32_to_f16(1);
-    for (std::size_t r = 0; r < 16; ++r) std::memcpy(&bytes[r * 34], &one, 2);
-    const PackedMatrix w = pack(c, bytes, 16, 32, Precision::kFast);
-    for (const float x : {-127.0f, 127.0f}) {
-      const Floats y =
-          on_every_tier([&](const Kernels& table) { return multiply(table, w, Floats(32, x)); });
-      EXPECT_EQ(y[0], 32 * x * static_cast<float>(static_cast<std::int8_t>(byte)));
+// The extremes of every stored integer against the extremes of the activations: sums that a 16-bit
+// accumulator could not hold.
+TEST(LinearExtremes, LargestWeightsAndActivationsDoNotSaturate) {
+  for (const TypeCase& c : kTypes) {
+    const TensorTypeInfo& info = tensor_type_info(c.type);
+    if (info.block_size == 1) continue;
+    for (const int byte : {0x00, 0x7f, 0x80, 0x81, 0xff}) {
+      std::vector<std::byte> bytes(16 * info.block_bytes, static_cast<std::byte>(byte));
+      const std::uint16_t one = f32_to_f16(1);
+      for (std::size_t r = 0; r < 16; ++r) {
+        for (const std::size_t f : c.f16_fields) {
+          std::memcpy(&bytes[r * info.block_bytes + f], &one, 2);
+        }
+      }
+      Floats weights(info.block_size);
+      dequantize(c.type, bytes.data(), info.block_size, weights.data());
+      double sum = 0;
+      for (const float weight : weights) sum += double{weight};
+      const PackedMatrix w = pack(c, bytes, 16, info.block_size, Precision::kFast);
+      for (const float x : {-127.0f, 127.0f}) {
+        const Floats input(info.block_size, x);
+        const Floats y =
+            on_every_tier([&](const Kernels& table) { return multiply(table, w, input); });
+        EXPECT_NEAR(y[0], sum * double{x}, 1e-6 * std::fabs(sum * double{x})) << info.name;
+      }
     }
   }
 }

@@ -54,10 +54,7 @@ std::size_t panel_bytes_of(PackedFormat format, std::size_t n_cols) {
       return round_up(n_cols * kPanelRows * 2, kLineBytes);
     default: {
       const QuantSpec spec = quant_spec(format);
-      const std::size_t n_blocks = n_cols / kQuantBlock;
-      return round_up(
-          n_blocks * spec.line_bytes() + n_blocks / spec.meta_blocks() * spec.meta_bytes(),
-          kLineBytes);
+      return ceil_div(n_cols / kQuantBlock, spec.chunk_blocks()) * spec.chunk_bytes();
     }
   }
 }
@@ -125,40 +122,44 @@ void write_lines(const Lines& lines, int bits, std::uint8_t* out) {
   }
 }
 
+/// The integer scales and minima of block b of a K entry, of one row.
+void write_sub_scales(const QuantSpec& spec, const WeightBlock& entry, std::size_t b, std::size_t r,
+                      std::byte* sub) {
+  const auto groups = static_cast<std::size_t>(spec.groups);
+  for (std::size_t g = 0; g < groups; ++g) {
+    std::memcpy(sub + g * kPanelRows + r, &entry.sub_scale[b * groups + g], 1);
+    if (!spec.has_min) continue;
+    std::memcpy(sub + (groups + g) * kPanelRows + r, &entry.sub_min[b * groups + g], 1);
+  }
+}
+
 void pack_quantized(const PanelRows& rows, PackedFormat format, std::byte* panel) {
   const QuantSpec spec = quant_spec(format);
   const TensorTypeInfo& info = tensor_type_info(rows.type);
-  const std::size_t n_entries = rows.n_cols / info.block_size;
-  const std::size_t blocks = spec.meta_blocks();
-  auto* lines_out = reinterpret_cast<std::uint8_t*>(panel);
-  std::byte* meta = panel + rows.n_cols / kQuantBlock * spec.line_bytes();
+  const std::size_t entry_blocks = info.block_size / kQuantBlock;
   std::vector<WeightBlock> entry(kPanelRows);  // rows that do not exist stay zero
-  for (std::size_t e = 0; e < n_entries; ++e) {
+  for (std::size_t block = 0; block < rows.n_cols / kQuantBlock; block += entry_blocks) {
+    const std::size_t in_chunk = block % spec.chunk_blocks();
+    std::byte* chunk = panel + block / spec.chunk_blocks() * spec.chunk_bytes();
+    std::byte* head = chunk + in_chunk * spec.head_bytes();
+    const std::size_t offset = block / entry_blocks * info.block_bytes;
     for (std::size_t r = 0; r < rows.count; ++r) {
-      read_weight_block(rows.type, rows.data + r * rows.row_bytes + e * info.block_bytes, entry[r]);
-      std::memcpy(meta + 2 * r, &entry[r].d, 2);
-      if (spec.has_min) std::memcpy(meta + 2 * (kPanelRows + r), &entry[r].m, 2);
+      read_weight_block(rows.type, rows.data + r * rows.row_bytes + offset, entry[r]);
+      std::memcpy(head + 2 * r, &entry[r].d, 2);
+      if (spec.has_min) std::memcpy(head + 2 * (kPanelRows + r), &entry[r].m, 2);
     }
-    std::byte* sub = meta + spec.meta_head_bytes();
-    for (std::size_t b = 0; b < blocks; ++b) {
+    for (std::size_t b = 0; b < entry_blocks; ++b) {
       Lines lines;
       for (std::size_t r = 0; r < kPanelRows; ++r) {
         for (std::size_t line = 0; line < 8; ++line) {
           std::memcpy(&lines[line][4 * r], &entry[r].q[b * kQuantBlock + 4 * line], 4);
         }
-        for (std::size_t g = 0; spec.is_super && g < static_cast<std::size_t>(spec.groups); ++g) {
-          const std::size_t group = b * static_cast<std::size_t>(spec.groups) + g;
-          std::memcpy(sub + g * kPanelRows + r, &entry[r].sub_scale[group], 1);
-          if (!spec.has_min) continue;
-          const std::size_t minima = static_cast<std::size_t>(spec.groups) * kPanelRows;
-          std::memcpy(sub + minima + g * kPanelRows + r, &entry[r].sub_min[group], 1);
-        }
+        if (!spec.is_super) continue;
+        write_sub_scales(spec, entry[r], b, r, chunk + spec.head_bytes() + b * spec.sub_bytes());
       }
-      write_lines(lines, spec.bits, lines_out);
-      lines_out += spec.line_bytes();
-      sub += spec.meta_sub_bytes();
+      std::byte* out = chunk + spec.meta_bytes() + (in_chunk + b) * spec.line_bytes();
+      write_lines(lines, spec.bits, reinterpret_cast<std::uint8_t*>(out));
     }
-    meta += spec.meta_bytes();
   }
 }
 

@@ -13,6 +13,8 @@ inline constexpr std::size_t kQuantBlock = 32;  // columns per block
 inline constexpr std::size_t kLineBytes = 64;   // 16 rows x 4 columns of bytes
 inline constexpr std::size_t kSuperBlocks = 8;  // blocks that share d and dmin in the K formats
 
+/// A panel is a sequence of chunks: the scales of a few blocks, then their lines, all in multiples
+/// of 64 bytes. One stream of memory, every line in a cache line of its own.
 struct QuantSpec {
   int bits = 0;           // stored per weight: 2, 3, 4, 5, 6 or 8
   int zero_log2 = -1;     // weights are (q - 2^zero_log2) * scale; -1: no zero point
@@ -21,21 +23,20 @@ struct QuantSpec {
   int groups = 1;         // scales per block: 1 (32 columns each) or 2 (16 columns)
 
   constexpr std::size_t line_bytes() const { return static_cast<std::size_t>(bits) * kLineBytes; }
-  /// Blocks per entry of the scale section.
-  constexpr std::size_t meta_blocks() const { return is_super ? kSuperBlocks : 1; }
-  /// f16 d[16] and, with a minimum, f16 m[16].
-  constexpr std::size_t meta_head_bytes() const {
-    return 2 * kPanelRows * (has_min ? std::size_t{2} : std::size_t{1});
-  }
+  /// f16 d[16] and, with a minimum, f16 m[16]: once per block, in K formats once per chunk.
+  constexpr std::size_t head_bytes() const { return 2 * kPanelRows * (has_min ? 2u : 1u); }
   /// K formats, per block: int8 sc[groups][16] and, with a minimum, int8 m[groups][16].
-  constexpr std::size_t meta_sub_bytes() const {
-    return is_super ? static_cast<std::size_t>(groups) * kPanelRows *
-                          (has_min ? std::size_t{2} : std::size_t{1})
-                    : 0;
+  constexpr std::size_t sub_bytes() const {
+    return is_super ? static_cast<std::size_t>(groups) * kPanelRows * (has_min ? 2u : 1u) : 0;
+  }
+  constexpr std::size_t chunk_blocks() const {
+    return is_super ? kSuperBlocks : kLineBytes / head_bytes();
   }
   constexpr std::size_t meta_bytes() const {
-    return meta_head_bytes() + meta_blocks() * meta_sub_bytes();
+    const std::size_t bytes = is_super ? head_bytes() + chunk_blocks() * sub_bytes() : kLineBytes;
+    return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   }
+  constexpr std::size_t chunk_bytes() const { return meta_bytes() + chunk_blocks() * line_bytes(); }
 };
 
 constexpr QuantSpec quant_spec(PackedFormat format) {
