@@ -49,7 +49,7 @@ std::size_t utf8_char_length(std::string_view text) {
 bool is_plain_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_char_length(text);
-    if (length == 0 || is_control(decode(text, length))) return false;
+    if (length == 0 || is_deceptive(decode(text, length))) return false;
     text.remove_prefix(length);
   }
   return true;

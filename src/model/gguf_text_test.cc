@@ -41,6 +41,7 @@ TEST(GgufText, PlainMeansValidAndWithoutControls) {
   EXPECT_FALSE(is_plain_utf8(std::string_view("a\0b", 3)));
   EXPECT_FALSE(is_plain_utf8("a\xc3"));
   EXPECT_FALSE(is_plain_utf8("\xc2\x85"));
+  EXPECT_FALSE(is_plain_utf8("\xe2\x80\xae"));
 }
 
 }  // namespace
