@@ -50,11 +50,14 @@ CommandLine::CommandLine()
   app->set_version_flag("--version", "quire " QUIRE_VERSION, "Print the version and exit");
   app->set_help_flag("-h,--help", "Print this help and exit");
   app->require_subcommand(1);
+  // Of an option given twice the last counts, so that defaults in a script can be overridden.
+  app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app->get_formatter()->column_width(34);
   app->get_formatter()->label("REQUIRED", "");
   app->footer(kExamples);
-  commands = {add_run_command(*app), add_tokenize_command(*app), add_detokenize_command(*app),
-              add_eval_command(*app), add_completions_command(*app)};
+  commands = {add_run_command(*app),      add_inspect_command(*app),
+              add_tokenize_command(*app), add_detokenize_command(*app),
+              add_eval_command(*app),     add_completions_command(*app)};
 }
 
 CommandLine::~CommandLine() = default;

@@ -10,12 +10,10 @@
 namespace quire {
 namespace {
 
-// The values of a CLI::IsMember check, from the "{a,b}" it shows in the help.
+// The values of choices_only(), from the "a|b" it shows in the help.
 std::vector<std::string> choices_of(const std::string& type_name) {
-  const auto open = type_name.find('{');
-  const auto close = type_name.find('}', open);
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return CLI::detail::split(type_name.substr(open + 1, close - open - 1), ',');
+  if (type_name.find('|') == std::string::npos) return {};
+  return CLI::detail::split(type_name, '|');
 }
 
 ArgumentInfo describe_argument(const CLI::Option& option) {

@@ -4,6 +4,7 @@
 
 #include "cli/completions.h"
 #include "cli/console.h"
+#include "cli/flags.h"
 
 namespace quire {
 namespace {
@@ -19,9 +20,7 @@ constexpr const char* kHelp = R"(Examples:
 Command add_completions_command(CLI::App& root) {
   auto shell = std::make_shared<std::string>();
   CLI::App* app = root.add_subcommand("completions", "Print completions for a shell");
-  app->add_option("SHELL", *shell, "The shell")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  choices_only(app->add_option("SHELL", *shell, "The shell")->required(), {"bash", "zsh", "fish"});
   app->footer(kHelp);
   return {app, [shell, &root] {
             const auto commands = describe(root);

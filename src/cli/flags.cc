@@ -30,7 +30,7 @@ CLI::Validator byte_size() {
             if (!size) return size.error().message;
             return *size == 0 ? std::string("must be more than 0 bytes") : std::string();
           },
-          "SIZE"};
+          ""};
 }
 
 CLI::Validator logit_bias() {
@@ -38,10 +38,22 @@ CLI::Validator logit_bias() {
             const auto bias = parse_logit_bias(text);
             return bias ? std::string() : bias.error().message;
           },
-          "TOKEN+BIAS"};
+          ""};
 }
 
 }  // namespace
+
+CLI::Option* choices_only(CLI::Option* option, std::vector<std::string> choices) {
+  std::string name;  // completions.cc reads the choices from it
+  for (const auto& choice : choices) name += (name.empty() ? "" : "|") + choice;
+  const CLI::Validator check(
+      [choices = std::move(choices), name](std::string& text) {
+        const bool known = std::find(choices.begin(), choices.end(), text) != choices.end();
+        return known ? std::string() : fmt::format("{} is not one of {}", text, name);
+      },
+      "");
+  return option->type_name(name)->check(check);
+}
 
 CLI::Validator number_in(double min, double max) {
   return {[min, max](std::string& text) {
@@ -71,16 +83,17 @@ void EngineFlags::add_to(CLI::App& app) {
       ->type_name("N")
       ->check(number_in(1, kMaxThreads))
       ->group(kModelGroup);
-  app.add_option("--page-size", numbers.page_size, "Tokens per page of the KV cache (default 16)")
-      ->check(CLI::IsMember({"16", "32", "64", "128"}))
+  choices_only(app.add_option("--page-size", numbers.page_size,
+                              "Tokens per page of the KV cache (default 16)"),
+               {"16", "32", "64", "128"})
       ->group(kModelGroup);
   app.add_option("--kv-memory", kv_memory,
                  "Memory for the KV cache, like 512MiB (default: what the context needs)")
       ->type_name("SIZE")
       ->check(byte_size())
       ->group(kModelGroup);
-  app.add_option("--kv-type", kv_type, "How keys and values are stored (default f16)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+  choices_only(app.add_option("--kv-type", kv_type, "How keys and values are stored (default f16)"),
+               {"f32", "f16", "bf16"})
       ->group(kModelGroup);
   app.add_option("--prefill-chunk", numbers.prefill_chunk,
                  "Prompt tokens per forward pass (default 256); changes speed, not the answer")
@@ -132,6 +145,7 @@ void SamplingFlags::add_to(CLI::App& app) {
   app.add_option("--logit-bias", biases,
                  "Add to a token's logit: 15043+1, 15043-1, 15043-inf forbids it; repeatable")
       ->type_name("TOKEN+BIAS")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->check(logit_bias())
       ->group(kSamplingGroup);

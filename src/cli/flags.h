@@ -21,6 +21,9 @@ namespace quire {
 /// A number within [min, max]. NaN is in no range.
 CLI::Validator number_in(double min, double max);
 
+/// The option takes one of these, and says so in the help as "a|b".
+CLI::Option* choices_only(CLI::Option* option, std::vector<std::string> choices);
+
 /// The model, the first positional argument.
 void add_model_argument(CLI::App& app, std::string& model);
 

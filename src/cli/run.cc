@@ -160,6 +160,7 @@ Command add_run_command(CLI::App& root) {
   app->add_flag("--special", flags->special, "With --raw: special tokens in the prompt count");
   app->add_option("--stop", flags->stop, "End the answer before this text; repeatable")
       ->type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   app->add_flag("--ignore-eos", flags->ignore_eos, "Go on when the model says it is done");
   app->add_flag("--json", flags->json, "One JSON object instead of streamed text and figures");

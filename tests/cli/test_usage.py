@@ -1,0 +1,138 @@
+"""Wrong usage is exit code 2 and a hint; bad input is exit code 1 and one sentence."""
+
+import re
+
+import pytest
+
+# After `quire`; MODEL is replaced by a model that exists.
+WRONG = [
+    ["run"],
+    ["bake"],
+    ["run", "MODEL"],
+    ["run", "MODEL", "-p", ""],
+    ["run", "MODEL", "-p", "a", "-f", "b"],
+    ["run", "MODEL", "-p", "a", "--json", "--chat"],
+    ["run", "MODEL", "--chat", "--raw"],
+    ["run", "MODEL", "-p", "a", "--raw", "--system", "s"],
+    ["run", "MODEL", "-p", "a", "--special"],
+    ["run", "MODEL", "-p", "a", "--no-such-flag"],
+    ["run", "MODEL", "-p", "a", "-n", "0"],
+    ["run", "MODEL", "-p", "a", "-n", "-1"],
+    ["run", "MODEL", "-p", "a", "-n", "many"],
+    ["run", "MODEL", "-p", "a", "--temp", "-0.1"],
+    ["run", "MODEL", "-p", "a", "--temp", "nan"],
+    ["run", "MODEL", "-p", "a", "--top-p", "0"],
+    ["run", "MODEL", "-p", "a", "--top-p", "1.5"],
+    ["run", "MODEL", "-p", "a", "--top-k", "-1"],
+    ["run", "MODEL", "-p", "a", "--top-k", "0.5"],
+    ["run", "MODEL", "-p", "a", "--min-p", "2"],
+    ["run", "MODEL", "-p", "a", "--repeat-penalty", "0"],
+    ["run", "MODEL", "-p", "a", "--presence-penalty", "inf"],
+    ["run", "MODEL", "-p", "a", "--seed", "-1"],
+    ["run", "MODEL", "-p", "a", "--logit-bias", "5"],
+    ["run", "MODEL", "-p", "a", "--logit-bias", "5+nan"],
+    ["run", "MODEL", "-p", "a", "--logit-bias", "-5+1"],
+    ["run", "MODEL", "-p", "a", "--stop", ""],
+    ["run", "MODEL", "-p", "a", "--logprobs", "3"],
+    ["run", "MODEL", "-p", "a", "--json", "--logprobs", "-1"],
+    ["run", "MODEL", "-p", "a", "--page-size", "17"],
+    ["run", "MODEL", "-p", "a", "--kv-type", "int8"],
+    ["run", "MODEL", "-p", "a", "--kv-memory", "lots"],
+    ["run", "MODEL", "-p", "a", "--kv-memory", "0"],
+    ["run", "MODEL", "-p", "a", "--threads", "0"],
+    ["run", "MODEL", "-p", "a", "--ctx", "0"],
+    ["run", "MODEL", "-p", "a", "--prefill-chunk", "0"],
+    ["eval", "MODEL"],
+    ["eval", "MODEL", "--text", "x", "--ctx", "8"],
+    ["eval", "MODEL", "--text", "x", "--stride", "1000"],
+    ["eval", "MODEL", "--text", "x", "--reference", "--kl-reference"],
+    ["completions", "tcsh"],
+    ["inspect"],
+]
+
+
+@pytest.mark.parametrize("args", WRONG, ids=" ".join)
+def test_wrong_usage(quire, smollm2, args):
+    text = quire.error(*[smollm2 if a == "MODEL" else a for a in args], expect=2)
+    assert len(text.splitlines()) <= 2
+
+
+def test_a_bias_for_a_token_that_does_not_exist_is_wrong_usage(quire, smollm2):
+    assert "999999" in quire.error("run", smollm2, "-p", "a", "--logit-bias", "999999+1", expect=2)
+    assert "1000" in quire.error("run", smollm2, "-p", "a", "--logit-bias", "5+1e30", expect=2)
+
+
+def test_of_an_option_given_twice_the_last_counts(quire, smollm2):
+    text = quire.error("run", smollm2, "-p", "word " * 100, "--ctx", "32", "--ctx", "64", expect=1)
+    assert "64" in text
+
+
+def test_without_arguments_the_help_is_shown(quire):
+    assert "Usage: quire" in quire(expect=2).stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "tokenize", "detokenize", "eval",
+                                     "completions"])
+def test_help_has_examples(quire, command):
+    text = quire(command, "--help").stdout.decode()
+    assert "Examples:" in text and f"quire {command}" in text
+    assert command in quire("--help").stdout.decode()
+
+
+def test_version(quire):
+    words = quire("--version").stdout.decode().split()
+    assert words[0] == "quire" and words[1].count(".") == 2
+
+
+@pytest.mark.parametrize("command", [["run", "-p", "a"], ["inspect"], ["tokenize"], ["detokenize"],
+                                     ["eval", "--text", "TEXT"]], ids=lambda c: c[0])
+@pytest.mark.parametrize("content", [None, b"", b"GGUF", b"not a model" * 100, "folder"],
+                         ids=["absent", "empty", "short", "other", "folder"])
+def test_a_bad_model_is_one_sentence(quire, tmp_path, command, content):
+    model = tmp_path / "model.gguf"
+    (tmp_path / "text").write_text("text " * 5000)
+    if content == "folder":
+        model.mkdir()
+    elif content is not None:
+        model.write_bytes(content)
+    args = [tmp_path / "text" if a == "TEXT" else a for a in command[1:]]
+    text = quire.error(command[0], model, *args, expect=1)
+    assert len(text.splitlines()) == 1
+    assert "model.gguf" in text
+
+
+def test_a_bad_prompt_file_is_one_sentence(quire, smollm2, tmp_path):
+    assert "no-file" in quire.error("run", smollm2, "-f", tmp_path / "no-file", expect=1)
+    assert quire.error("run", smollm2, "-f", tmp_path, expect=1)
+    (tmp_path / "empty").write_text("\n")
+    assert "empty" in quire.error("run", smollm2, "-f", tmp_path / "empty", expect=1)
+    assert "no-text" in quire.error("eval", smollm2, "--text", tmp_path / "no-text", expect=1)
+
+
+def test_a_prompt_that_does_not_fit_names_both_numbers(quire, smollm2):
+    text = quire.error("run", smollm2, "-p", "word " * 100, "--raw", "--ctx", "64", expect=1)
+    assert "64" in text and re.search(r"\b10[0-9]\b", text)
+
+
+def test_too_little_memory_names_both_numbers(quire, smollm2):
+    text = quire.error("run", smollm2, "-p", "word " * 200, "--kv-memory", "1MiB", expect=1)
+    assert len(text.splitlines()) == 1
+    assert len(re.findall(r"\d+", text)) >= 2
+
+
+def test_a_message_that_is_not_utf8_is_refused_but_raw_sends_it(quire, smollm2, tmp_path):
+    (tmp_path / "bytes").write_bytes(b"caf\xe9 and more")
+    text = quire.error("run", smollm2, "-f", tmp_path / "bytes", expect=1)
+    assert "byte 3" in text
+    quire("run", smollm2, "-f", tmp_path / "bytes", "--raw", "-n", "1", "--ctx", "64")
+
+
+def test_a_model_without_a_template_cannot_chat(quire, gemma3):
+    assert "template" in quire.error("run", gemma3, "--chat", "--ctx", "64", expect=1)
+    assert "template" in quire.error("run", gemma3, "-p", "a", "--system", "s", "--ctx", "64",
+                                     expect=1)
+
+
+def test_a_context_beyond_the_trained_one_is_a_warning(quire, smollm2):
+    done = quire("run", smollm2, "-p", "a", "-n", "1", "--ctx", "9000", "--kv-memory", "64MiB")
+    assert "9000" in done.stderr.decode() and "8192" in done.stderr.decode()
