@@ -99,8 +99,7 @@ void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels,
     job.panel = w.panel(p);
     job.rows = left < kPanelRows ? left : kPanelRows;
     job.y = y + row;
-    std::size_t token = run_tiles<kFormat, 12>(job, tokens.begin, tokens.end);
-    token = run_tiles<kFormat, 8>(job, token, tokens.end);
+    std::size_t token = run_tiles<kFormat, 8>(job, tokens.begin, tokens.end);
     token = run_tiles<kFormat, 4>(job, token, tokens.end);
     token = run_tiles<kFormat, 2>(job, token, tokens.end);
     run_tiles<kFormat, 1>(job, token, tokens.end);

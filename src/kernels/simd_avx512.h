@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-constexpr int kMaxQuantTile = 12;
+constexpr int kMaxQuantTile = 8;
 constexpr int kMaxFloatTile = 4;
 constexpr int kMaxAttentionRows = 6;
 constexpr int kMixChunks = 4;
