@@ -42,6 +42,16 @@ PackedMatrix random_matrix(TensorType type, std::size_t n_rows, std::size_t n_co
   return std::move(*packed);
 }
 
+/// Repacking at load, on all CPUs.
+void register_pack(TensorType type) {
+  const std::string name = "pack/" + std::string(tensor_type_info(type).name);
+  benchmark::RegisterBenchmark(name.c_str(), [type](benchmark::State& state) {
+    for (auto _ : state) benchmark::DoNotOptimize(random_matrix(type, 16384, 1536).bytes());
+    const double weights = 16384.0 * 1536 * static_cast<double>(state.iterations());
+    state.counters["weights/s"] = benchmark::Counter(weights, benchmark::Counter::kIsRate);
+  })->UseRealTime();
+}
+
 struct Activations {
   std::vector<float> x, scale;
   std::vector<std::int8_t> q;
@@ -156,6 +166,7 @@ void register_attention(const Kernels& table) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  for (const quire::TensorType type : quire::kTypes) quire::register_pack(type);
   for (const quire::Kernels* table : quire::available_kernels()) {
     for (const quire::TensorType type : quire::kTypes) quire::register_linear(*table, type);
     quire::register_attention(*table);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kv_layout.h"
+
 namespace quire {
 namespace {
 
@@ -71,6 +73,19 @@ struct SourceBF16 {
   }
   QUIRE_INLINE static void write(std::uint16_t* p, F32x16 a) { store_bf16(p, a); }
 };
+
+/// Calls f with the source of a storage type.
+template <typename F>
+QUIRE_INLINE void with_source(KvType type, F f) {
+  switch (type) {
+    case KvType::kF32:
+      return f(SourceF32{});
+    case KvType::kF16:
+      return f(SourceF16{});
+    case KvType::kBF16:
+      return f(SourceBF16{});
+  }
+}
 
 }  // namespace
 }  // namespace quire

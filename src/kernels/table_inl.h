@@ -4,6 +4,7 @@
 
 #include "kernels/attention_inl.h"
 #include "kernels/elementwise_inl.h"
+#include "kernels/kv_write_inl.h"
 #include "kernels/linear_inl.h"
 
 namespace quire {

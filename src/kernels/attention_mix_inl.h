@@ -1,0 +1,101 @@
+#pragma once
+// Second half of attention: the weighted sum of V rows, in position order.
+
+#include "kernels/attention_score_inl.h"
+
+namespace quire {
+namespace {
+
+/// acc[r][d0 ..] += sum over positions j of p[r][j] * v[j][d0 ..] for kChunks vectors of 16 (or the
+/// last `tail` lanes), j ascending.
+template <typename Source, int kRows, int kChunks>
+QUIRE_INLINE void mix_columns(AttentionBatch& batch, std::size_t row, std::size_t from,
+                              std::size_t to, std::size_t d0, std::size_t tail) {
+  F32x16 acc[kRows][kChunks];
+  const float* p[kRows];
+  float* out[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    out[r] = batch.rows[row + static_cast<std::size_t>(r)].record + 2 + d0;
+    p[r] = batch.scores[row + static_cast<std::size_t>(r)];
+    for (int c = 0; c < kChunks; ++c) {
+      acc[r][c] = tail != 0 ? load_first(out[r], tail) : load(out[r] + 16 * c);
+    }
+  }
+  for (std::size_t j = from; j < to; ++j) {
+    const auto* v = reinterpret_cast<const typename Source::Type*>(batch.v_rows[j]) + d0;
+    F32x16 values[kChunks];
+#pragma GCC unroll 4
+    for (int c = 0; c < kChunks; ++c) {
+      values[c] = tail != 0 ? Source::read_first(v, tail) : Source::read(v + 16 * c);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const F32x16 weight = splat(p[r][j]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kChunks; ++c) acc[r][c] = fma(weight, values[c], acc[r][c]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kChunks; ++c) {
+      if (tail != 0) {
+        store_first(out[r], acc[r][c], tail);
+      } else {
+        store(out[r] + 16 * c, acc[r][c]);
+      }
+    }
+  }
+}
+
+template <typename Source, int kRows>
+void mix_span(AttentionBatch& batch, std::size_t row, std::size_t from, std::size_t to) {
+  if (from >= to) return;
+  const std::size_t head_dim = batch.task->layout.head_dim;
+  std::size_t d = 0;
+  for (; d + 16 * kMixChunks <= head_dim; d += 16 * kMixChunks) {
+    mix_columns<Source, kRows, kMixChunks>(batch, row, from, to, d, 0);
+  }
+  for (; d + 16 <= head_dim; d += 16) mix_columns<Source, kRows, 1>(batch, row, from, to, d, 0);
+  if (d < head_dim) mix_columns<Source, kRows, 1>(batch, row, from, to, d, head_dim - d);
+}
+
+/// Positions that all kRows rows see are mixed together; what only some see (the causal edge, the
+/// edge of the window) row by row, before and after, so that each row's order stays ascending.
+template <typename Source, int kRows>
+QUIRE_INLINE std::size_t mix_rows_from(AttentionBatch& batch, std::size_t row) {
+  if constexpr (kRows <= kMaxAttentionRows) {
+    for (; row + kRows <= batch.n_rows; row += kRows) {
+      std::size_t from = 0;
+      std::size_t to = kScoreBlock;
+      for (int r = 0; r < kRows; ++r) {
+        const AttentionRow& each = batch.rows[row + static_cast<std::size_t>(r)];
+        from = larger(from, each.from);
+        to = smaller(to, each.to);
+      }
+      const bool shared = from < to;
+      for (int r = 0; r < kRows; ++r) {
+        const std::size_t i = row + static_cast<std::size_t>(r);
+        const AttentionRow& each = batch.rows[i];
+        mix_span<Source, 1>(batch, i, each.from, shared ? from : each.to);
+      }
+      if (!shared) continue;
+      mix_span<Source, kRows>(batch, row, from, to);
+      for (int r = 0; r < kRows; ++r) {
+        const std::size_t i = row + static_cast<std::size_t>(r);
+        mix_span<Source, 1>(batch, i, to, batch.rows[i].to);
+      }
+    }
+  }
+  return row;
+}
+
+template <typename Source>
+void mix_block(AttentionBatch& batch) {
+  std::size_t row = mix_rows_from<Source, 6>(batch, 0);
+  row = mix_rows_from<Source, 4>(batch, row);
+  row = mix_rows_from<Source, 3>(batch, row);
+  row = mix_rows_from<Source, 2>(batch, row);
+  mix_rows_from<Source, 1>(batch, row);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,154 @@
+#pragma once
+// First half of attention: scores of 16 tokens at a time (one lane each) and the online softmax.
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math_inl.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kScoreBlock =
+    128;  // positions per softmax update; every page size divides it
+constexpr std::size_t kBlockTiles = kScoreBlock / kKvTile;
+constexpr std::size_t kRowBatch = 32;       // rows that walk the pages together
+constexpr std::size_t kExpandedDims = 256;  // largest head_dim whose K tile is converted once
+
+/// One (query token, head): where it reads, accumulates and how far it sees.
+struct AttentionRow {
+  const float* q;
+  float* record;           // m, l, acc[head_dim]
+  std::size_t begin, end;  // positions visible in this split
+  std::size_t from, to;    // the part of it in the current block, relative to the block
+};
+
+struct AttentionBatch {
+  const AttentionTask* task;
+  std::size_t n_rows;
+  AttentionRow rows[kRowBatch];
+  alignas(64) float scores[kRowBatch][kScoreBlock];  // then probabilities
+  const std::byte* k_tiles[kBlockTiles];
+  const std::byte* v_rows[kScoreBlock];
+};
+
+QUIRE_INLINE std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+QUIRE_INLINE std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
+
+/// Raw q.k of kRows rows against 16 tokens: K tile [head_dim][16], two chains over even and odd d.
+template <typename Source, int kRows>
+QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_dim,
+                             AttentionBatch& batch, std::size_t row, std::size_t tile) {
+  const float* q[kRows];
+  F32x16 even[kRows];
+  F32x16 odd[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    q[r] = batch.rows[row + static_cast<std::size_t>(r)].q;
+    even[r] = splat(0);
+    odd[r] = splat(0);
+  }
+  for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile) {
+    const F32x16 k0 = Source::read(k);
+    const F32x16 k1 = Source::read(k + kKvTile);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      even[r] = fma(k0, splat(q[r][d]), even[r]);
+      odd[r] = fma(k1, splat(q[r][d + 1]), odd[r]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    store(&batch.scores[row + static_cast<std::size_t>(r)][tile * kKvTile], even[r] + odd[r]);
+  }
+}
+
+template <typename Source, int kRows>
+QUIRE_INLINE std::size_t score_rows_from(const typename Source::Type* k, AttentionBatch& batch,
+                                         std::size_t row, std::size_t tile) {
+  if constexpr (kRows <= kMaxAttentionRows) {
+    const std::size_t head_dim = batch.task->layout.head_dim;
+    for (; row + kRows <= batch.n_rows; row += kRows) {
+      score_rows<Source, kRows>(k, head_dim, batch, row, tile);
+    }
+  }
+  return row;
+}
+
+template <typename Source>
+void score_tile(const typename Source::Type* k, AttentionBatch& batch, std::size_t tile) {
+  std::size_t row = score_rows_from<Source, 6>(k, batch, 0, tile);
+  row = score_rows_from<Source, 4>(k, batch, row, tile);
+  row = score_rows_from<Source, 3>(k, batch, row, tile);
+  row = score_rows_from<Source, 2>(k, batch, row, tile);
+  score_rows_from<Source, 1>(k, batch, row, tile);
+}
+
+/// Converts the tile to f32 once when several groups of rows read it.
+template <typename Source>
+void score_tile_of(const std::byte* tile_bytes, AttentionBatch& batch, std::size_t tile) {
+  const auto* k = reinterpret_cast<const typename Source::Type*>(tile_bytes);
+  const std::size_t head_dim = batch.task->layout.head_dim;
+  if (batch.n_rows <= kMaxAttentionRows || head_dim > kExpandedDims) {
+    return score_tile<Source>(k, batch, tile);
+  }
+  alignas(64) float expanded[kExpandedDims * kKvTile];
+  for (std::size_t d = 0; d < head_dim; ++d) {
+    store(expanded + d * kKvTile, Source::read(k + d * kKvTile));
+  }
+  score_tile<SourceF32>(expanded, batch, tile);
+}
+
+/// Turns a row's raw scores of the block into probabilities relative to its new maximum and
+/// rescales what it gathered before.
+void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores) {
+  const int from = static_cast<int>(row.from);
+  const int to = static_cast<int>(row.to);
+  const int first_tile = from / 16;
+  const int end_tile = (to + 15) / 16;
+  const auto visible = [&](int tile) {
+    const int begin = from - 16 * tile;
+    const int end = to - 16 * tile;
+    return lane_range(begin > 0 ? begin : 0, end < 16 ? end : 16);
+  };
+  const F32x16 nothing = splat(-__builtin_inff());
+  const F32x16 factor = splat(task.scale);
+  const F32x16 cap = splat(task.softcap);
+  F32x16 top = nothing;
+  for (int tile = first_tile; tile < end_tile; ++tile) {
+    F32x16 s = load(scores + 16 * tile) * factor;
+    if (task.softcap != 0) s = soft_capped(s, cap);
+    s = select(visible(tile), s, nothing);
+    store(scores + 16 * tile, s);
+    top = max(top, s);
+  }
+  float& m = row.record[0];
+  float& l = row.record[1];
+  const float block_max = reduce_max(top);
+  const float new_max = m > block_max ? m : block_max;
+  if (new_max == -__builtin_inff()) {  // nothing but -inf scores: no weight to give
+    row.to = row.from;
+    return;
+  }
+  const F32x16 shift = splat(new_max);
+  F32x16 total = splat(0);
+  for (int tile = first_tile; tile < end_tile; ++tile) {
+    const F32x16 p = select(visible(tile), exp(load(scores + 16 * tile) - shift), splat(0));
+    store(scores + 16 * tile, p);
+    total = total + p;
+  }
+  alignas(64) float lanes[16];
+  store(lanes, exp(splat(m) - shift));
+  const float correction = lanes[0];
+  l = l * correction + reduce_add(total);
+  m = new_max;
+  if (correction != 1.0f) {
+    float* acc = row.record + 2;
+    const F32x16 c = splat(correction);
+    const std::size_t head_dim = task.layout.head_dim;
+    std::size_t d = 0;
+    for (; d + 16 <= head_dim; d += 16) store(acc + d, load(acc + d) * c);
+    if (d < head_dim) {
+      store_first(acc + d, load_first(acc + d, head_dim - d) * c, head_dim - d);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
