@@ -1,5 +1,5 @@
 #pragma once
-// How well a model predicts a text. docs/evaluation.md defines every figure.
+// How well a model predicts a text. docs/cli.md defines every figure.
 
 #include <cstddef>
 #include <functional>

@@ -149,7 +149,10 @@ def test_the_template_is_the_models(quire, smollm2):
 
 def test_a_base_model_continues_the_text(quire, gemma3):
     out = quire.run_json("-p", "The capital of France is", "-n", "3", "--ctx", "64", model=gemma3)
-    assert "Paris" in out["text"]
+    # What transformers 5.23.0 generates greedily from the same file in float32.
+    assert out["tokens"] == [506, 5279, 529]
+    assert out["text"] == " the capital of"
+    assert out["prompt_tokens"] == 6  # BOS and five words
 
 
 def test_a_closed_pipe_ends_it_quietly(binary, smollm2):
