@@ -8,11 +8,12 @@
 namespace quire {
 namespace {
 
-// Generous for a conversation of a million tokens, tight for a template that means harm.
+// Generous for a conversation of a million tokens or some thousand messages, tight for a template
+// that means harm.
 constexpr quire_template_limits kLimits = {
-    .fuel = 20'000'000,
-    .output_bytes = std::size_t{64} << 20,
-    .memory_bytes = std::size_t{512} << 20,
+    .fuel = 1'000'000,
+    .output_bytes = std::size_t{32} << 20,
+    .memory_bytes = std::size_t{128} << 20,
     .milliseconds = 10'000,
 };
 

@@ -15,7 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-const STACK_BYTES: usize = 16 << 20;
+// Address space only, until it is used. The engine compares, prints and drops nested values by
+// recursion, at up to 360 bytes a level as measured; each level took an instruction to build, so
+// this is enough for the fuel that `Template` allows.
+const STACK_BYTES: usize = 512 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {

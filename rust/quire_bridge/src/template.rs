@@ -12,9 +12,11 @@ use crate::guard::{self, Budget, Stopped};
 
 mod python;
 
-const MAX_SOURCE_BYTES: usize = 4 << 20;
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 // Each level of recursion costs up to several KiB of the guard's stack.
 const MAX_DEPTH: usize = 200;
+// See the stack of `guard`.
+const MAX_FUEL: u64 = 1_000_000;
 const NAME: &str = "chat template";
 
 #[repr(C)]
@@ -103,7 +105,7 @@ fn environment(limits: &Limits, bos: String, eos: String) -> Environment<'static
     env.set_lstrip_blocks(true);
     env.set_undefined_behavior(UndefinedBehavior::Lenient);
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    env.set_fuel(Some(limits.fuel));
+    env.set_fuel(Some(limits.fuel.min(MAX_FUEL)));
     env.set_recursion_limit(MAX_DEPTH);
     python::install(&mut env);
     env.add_function("raise_exception", |message: String| -> Result<Value, Error> {

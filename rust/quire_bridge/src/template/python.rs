@@ -3,9 +3,12 @@
 use minijinja::value::{from_args, Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
+// Python gives up at about this depth too; values can be nested as deep as the fuel reaches.
+const MAX_DEPTH: usize = 500;
+
 pub fn install(env: &mut Environment<'static>) {
     env.set_formatter(|out: &mut Output, _: &State, value: &Value| {
-        out.write_str(&text(value)).map_err(Error::from)
+        out.write_str(&text(value)?).map_err(Error::from)
     });
     env.set_unknown_method_callback(|state, value, method, args| {
         match (value.as_str(), method) {
@@ -18,14 +21,16 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_filter("string", |value: &Value| text(value));
     env.add_filter("tojson", tojson);
     env.add_filter("trim", |state: &State, value: &Value, chars: Option<Value>| match chars {
-        None => Ok(Value::from(strip(&text(value), true, true))),
+        None => Ok(Value::from(strip(&text(value)?, true, true))),
         Some(chars) => minijinja_contrib::pycompat::unknown_method_callback(
             state,
-            &Value::from(text(value)),
+            &Value::from(text(value)?),
             "strip",
             &[chars],
         ),
     });
+    // None passes for an empty list in minijinja.
+    env.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     env.add_function("strftime_now", strftime_now);
 }
 
@@ -45,20 +50,21 @@ fn strip(s: &str, left: bool, right: bool) -> &str {
 }
 
 /// str(value)
-fn text(value: &Value) -> String {
+fn text(value: &Value) -> Result<String, Error> {
+    let mut out = String::new();
     match value.as_str() {
-        Some(s) => s.to_string(),
-        None if value.is_undefined() => String::new(),
-        None => {
-            let mut out = String::new();
-            repr(value, &mut out);
-            out
-        }
+        Some(s) => out.push_str(s),
+        None if value.is_undefined() => {}
+        None => repr(value, 0, &mut out)?,
     }
+    Ok(out)
 }
 
 /// repr(value), for what JSON can hold; objects of the template engine print as it likes.
-fn repr(value: &Value, out: &mut String) {
+fn repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
     match value.kind() {
         ValueKind::None => out.push_str("None"),
         ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
@@ -68,7 +74,7 @@ fn repr(value: &Value, out: &mut String) {
             out.push('[');
             for (i, item) in value.try_iter().into_iter().flatten().enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&item, out);
+                repr(&item, depth + 1, out)?;
             }
             out.push(']');
         }
@@ -76,14 +82,19 @@ fn repr(value: &Value, out: &mut String) {
             out.push('{');
             for (i, key) in value.try_iter().into_iter().flatten().enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&key, out);
+                repr(&key, depth + 1, out)?;
                 out.push_str(": ");
-                repr(&value.get_item(&key).unwrap_or_default(), out);
+                repr(&value.get_item(&key)?, depth + 1, out)?;
             }
             out.push('}');
         }
         _ => out.push_str(&value.to_string()),
     }
+    Ok(())
+}
+
+fn too_deep() -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("a value is nested deeper than {MAX_DEPTH}"))
 }
 
 fn repr_str(s: &str, out: &mut String) {
@@ -96,13 +107,21 @@ fn repr_str(s: &str, out: &mut String) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if c == quote => out.extend(['\\', c]),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                out.push_str(&format!("\\x{:02x}", c as u32))
-            }
-            c => out.push(c),
+            c if is_printable(c) => out.push(c),
+            c => out.push_str(&match c as u32 {
+                code @ ..=0xff => format!("\\x{code:02x}"),
+                code @ ..=0xffff => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
         }
     }
     out.push(quote);
+}
+
+/// What Python shows as it is. Rust's debug form escapes the same characters, and combining ones
+/// only at the beginning of a string.
+fn is_printable(c: char) -> bool {
+    c.is_ascii_graphic() || c == ' ' || !format!("x{c}").escape_debug().nth(1).is_some_and(|e| e == '\\')
 }
 
 /// repr() of an int or a float: shortest digits, an exponent from 1e16 and below 1e-4.
@@ -174,6 +193,9 @@ struct Json {
 
 impl Json {
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        if depth > MAX_DEPTH {
+            return Err(too_deep());
+        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -254,7 +276,7 @@ impl Json {
                 '\t' => out.push_str("\\t"),
                 '\u{8}' => out.push_str("\\b"),
                 '\u{c}' => out.push_str("\\f"),
-                c if (c as u32) < 0x20 || (self.ensure_ascii && !c.is_ascii()) => {
+                c if (c as u32) < 0x20 || (self.ensure_ascii && (c as u32) > 0x7e) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         out.push_str(&format!("\\u{unit:04x}"));
                     }
