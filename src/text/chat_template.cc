@@ -14,7 +14,7 @@ constexpr quire_template_limits kLimits = {
     .fuel = 1'000'000,
     .output_bytes = std::size_t{32} << 20,
     .memory_bytes = std::size_t{128} << 20,
-    .milliseconds = 10'000,
+    .milliseconds = 5'000,
 };
 
 }  // namespace
