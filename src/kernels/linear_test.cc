@@ -16,6 +16,8 @@ struct TypeCase {
   std::vector<std::size_t> f16_fields;  // byte offsets of d (and m or dmin) in a block
 };
 
+void PrintTo(const TypeCase& c, std::ostream* out) { *out << tensor_type_info(c.type).name; }
+
 const TypeCase kTypes[] = {
     {TensorType::kF32, {}},        {TensorType::kF16, {}},      {TensorType::kBF16, {}},
     {TensorType::kQ4_0, {0}},      {TensorType::kQ4_1, {0, 2}}, {TensorType::kQ5_0, {0}},
