@@ -1,6 +1,7 @@
 #include "text/prefix_matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -13,7 +14,7 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
 
 PrefixMatcher::PrefixMatcher(std::vector<Entry> entries) : entries_(std::move(entries)) {
   std::erase_if(entries_, [](const Entry& e) { return e.text.empty(); });
-  std::ranges::stable_sort(entries_, {}, &Entry::text);
+  std::ranges::sort(entries_, {}, [](const Entry& e) { return std::pair(e.text, e.id); });
   const auto repeated = std::ranges::unique(entries_, {}, &Entry::text);
   entries_.erase(repeated.begin(), repeated.end());
   for (const Entry& entry : entries_) ++first_byte_[byte_at(entry.text, 0) + 1u];

@@ -23,7 +23,7 @@ class PrefixMatcher {
   };
 
   PrefixMatcher() = default;
-  /// Empty strings are left out; of equal ones the first counts.
+  /// Empty strings are left out; of equal ones the lowest id counts.
   explicit PrefixMatcher(std::vector<Entry> entries);
 
   std::optional<Match> longest(std::string_view text) const;
