@@ -11,7 +11,7 @@ namespace {
 
 /// The bytes of one token alone, as text: incomplete characters become U+FFFD.
 std::string token_text(const Tokenizer& tokenizer, TokenId id) {
-  StreamDecoder decoder(tokenizer, /*show_special=*/true);
+  StreamDecoder decoder(tokenizer, /*show_special=*/true, /*continues=*/true);
   std::string text = decoder.push(id);
   text += decoder.finish();
   return text;
@@ -94,7 +94,8 @@ Result<GenerateResult> Session::decode(const GenerateRequest& request, const Gen
   const Tokenizer& tokenizer = engine_.tokenizer();
   const std::size_t room = engine_.options().context - request.prompt.size();
   const std::size_t limit = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-  StreamDecoder decoder(tokenizer);
+  // The answer continues the prompt: a SentencePiece space in front belongs to it.
+  StreamDecoder decoder(tokenizer, /*show_special=*/false, /*continues=*/true);
   Stopwatch watch;
   bool wanted = true;
   const auto emit = [&](const std::string& text) {
