@@ -48,14 +48,19 @@ QUIRE_INLINE void mix_columns(AttentionBatch& batch, std::size_t row, std::size_
 
 template <typename Source, int kRows>
 void mix_span(AttentionBatch& batch, std::size_t row, std::size_t from, std::size_t to) {
-  if (from >= to) return;
   const std::size_t head_dim = batch.task->layout.head_dim;
-  std::size_t d = 0;
-  for (; d + 16 * kMixChunks <= head_dim; d += 16 * kMixChunks) {
-    mix_columns<Source, kRows, kMixChunks>(batch, row, from, to, d, 0);
+  // A wide head takes several passes over V; short runs of rows stay in the first-level cache.
+  constexpr std::size_t kCachedBytes = 16384;
+  const std::size_t run = larger(kCachedBytes / (head_dim * sizeof(typename Source::Type)), 1);
+  for (; from < to; from += run) {
+    const std::size_t end = smaller(to, from + run);
+    std::size_t d = 0;
+    for (; d + 16 * kMixChunks <= head_dim; d += 16 * kMixChunks) {
+      mix_columns<Source, kRows, kMixChunks>(batch, row, from, end, d, 0);
+    }
+    for (; d + 16 <= head_dim; d += 16) mix_columns<Source, kRows, 1>(batch, row, from, end, d, 0);
+    if (d < head_dim) mix_columns<Source, kRows, 1>(batch, row, from, end, d, head_dim - d);
   }
-  for (; d + 16 <= head_dim; d += 16) mix_columns<Source, kRows, 1>(batch, row, from, to, d, 0);
-  if (d < head_dim) mix_columns<Source, kRows, 1>(batch, row, from, to, d, head_dim - d);
 }
 
 /// Positions that all kRows rows see are mixed together; what only some see (the causal edge, the
