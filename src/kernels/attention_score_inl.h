@@ -45,7 +45,12 @@ QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_di
     even[r] = splat(0);
     odd[r] = splat(0);
   }
-  for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile) {
+  // The V rows of the tile are asked for while its scores are computed.
+  const std::byte* v = batch.v_rows[tile * kKvTile];
+  const std::size_t v_step = 2 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
+  for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile, v += v_step) {
+    __builtin_prefetch(v);
+    if (v_step > 64) __builtin_prefetch(v + 64);
     const F32x16 k0 = Source::read(k);
     const F32x16 k1 = Source::read(k + kKvTile);
 #pragma GCC unroll 8
