@@ -16,7 +16,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Completions, KnowWhatAnOptionTakes) {
   CLI::App app("what it does", "tool");
   CLI::App* sub = app.add_subcommand("go", "Go on");
-  std::string file, kind;
+  std::string file;
   bool flag = false;
   sub->add_option("-f,--file", file, "A file")->type_name("FILE");
   sub->add_flag("--fast", flag, "It's quick");

@@ -86,7 +86,7 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const RunFlags&
   return encode_chat(engine.tokenizer(), **chat, messages, true);
 }
 
-int answer(Engine& engine, const RunFlags& flags, GenerateRequest request, double load_s) {
+int answer(Engine& engine, const RunFlags& flags, const GenerateRequest& request, double load_s) {
   Session session(engine);
   InterruptGuard guard;
   Output out;
@@ -134,7 +134,7 @@ int run(const RunFlags& flags) {
   auto ids = encode_prompt(**engine, flags, *prompt);
   if (!ids) return failure(ids.error());
   request.prompt = std::move(*ids);
-  return answer(**engine, flags, std::move(request), load_s);
+  return answer(**engine, flags, request, load_s);
 }
 
 }  // namespace

@@ -58,9 +58,9 @@ class ControlTokens {
 Result<std::string> choose_mark(std::span<const ChatMessage> messages) {
   for (unsigned offset = 0; offset < 0x1900; ++offset) {  // U+E000 … U+F8FF
     const unsigned c = 0xE000 + offset;
-    const std::string mark = {static_cast<char>(0xE0 | (c >> 12)),
-                              static_cast<char>(0x80 | ((c >> 6) & 0x3F)),
-                              static_cast<char>(0x80 | (c & 0x3F))};
+    std::string mark = {static_cast<char>(0xE0 | (c >> 12)),
+                        static_cast<char>(0x80 | ((c >> 6) & 0x3F)),
+                        static_cast<char>(0x80 | (c & 0x3F))};
     const bool used = std::any_of(messages.begin(), messages.end(), [&](const ChatMessage& m) {
       return m.content.find(mark) != std::string::npos;
     });
