@@ -9,6 +9,8 @@ PROMPT ?= Explain in three sentences why a language model keeps a cache of keys 
 ARGS ?=
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 300
+# The micro-benchmarks that `make bench` runs; all of them (KERNELS=.) take a quarter of an hour.
+KERNELS ?= gemv/.*/(Q4_1|Q8_0)/1536
 export MODEL PROMPT ARGS
 
 BUILD_DIR := build/release
@@ -73,7 +75,9 @@ lint: setup ## check format and clang-tidy's findings; only what changed since t
 format: setup ## format the C++ sources in place
 	@tools/lint --format
 
-bench: build models ## measure a real model, MODEL=smollm2|gemma3|FILE: load, prefill, decode, cache
+bench: setup build models ## measure the kernels, then a real model: MODEL=smollm2|gemma3|FILE, ARGS="--runs 9 ..."
+	@tools/build bench kernels_bench
+	@build/bench/bench/kernels_bench --benchmark_filter='$(KERNELS)'
 	@tools/bench $(ARGS)
 
 oracle: setup models ## make the committed reference data of the tests again (installs transformers and torch)
