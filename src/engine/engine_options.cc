@@ -1,12 +1,10 @@
 #include "engine/engine_options.h"
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
-#include <string>
 
 #include "base/bytes.h"
 #include "base/thread_pool.h"
+#include "engine/available_memory.h"
 #include "kv/kv_arithmetic.h"
 
 namespace quire {
@@ -46,15 +44,6 @@ Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& sp
     options.kv_memory = std::min(pages * kv_page_bytes(config), available_memory() / 2);
   }
   return options;
-}
-
-std::uint64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  std::uint64_t kib = 0;
-  while (file >> word)
-    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
-  return std::numeric_limits<std::uint64_t>::max();
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
 #include "engine/engine.h"
 
@@ -14,11 +14,8 @@ inline constexpr std::size_t kMaxThreads = 512;
 Status check_options(const EngineOptions& options);
 
 /// Fills in what the model decides: context, threads and KV memory. The KV memory chosen for the
-/// user is what one sequence of `context` tokens needs, but at most half of the memory the machine
-/// has available.
+/// user is what one sequence of `context` tokens needs, but at most half of
+/// what available_memory() says.
 Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& spec);
-
-/// MemAvailable of this machine in bytes; a large number where that is unknown.
-std::uint64_t available_memory();
 
 }  // namespace quire

@@ -1,7 +1,11 @@
 #include "model/hparams.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+
+#include "model/gguf_text.h"
 
 namespace quire {
 namespace {
@@ -15,54 +19,63 @@ constexpr std::size_t kMaxContext = std::size_t{1} << 31;
 
 /// One number for all layers or an array with one per layer.
 Result<std::vector<std::size_t>> per_layer(const HparamReader& reader, std::string_view suffix,
-                                           std::size_t n_layers, std::size_t max,
-                                           std::size_t fallback) {
+                                           std::size_t n_layers, std::size_t max) {
   const std::string key = reader.key(suffix);
   QUIRE_ASSIGN_OR_RETURN(const auto values, reader.file().optional_uints(key));
-  if (!values) {
-    if (fallback == 0) return fail(ErrorCode::kInvalidData, "key {} is missing", key);
-    return std::vector<std::size_t>(n_layers, fallback);
-  }
+  if (!values) return reader.file().refuse(key, "");  // says that it is missing
   std::vector<std::size_t> out(values->begin(), values->end());
   if (out.size() == 1) out.assign(n_layers, out.front());
   if (out.size() != n_layers)
-    return fail(ErrorCode::kInvalidData, "key {} has {} values, the model has {} layers", key,
-                out.size(), n_layers);
+    return reader.file().refuse(
+        key, fmt::format("{} values, but the model has {} layers", out.size(), n_layers));
   for (const std::size_t value : out)
     if (value < 1 || value > max)
-      return fail(ErrorCode::kInvalidData, "key {} is {}, which is not between 1 and {}", key,
-                  value, max);
+      return reader.file().refuse(key, fmt::format("{} is not between 1 and {}", value, max));
   return out;
 }
 
 Status read_heads(const HparamReader& reader, ModelSpec& spec) {
   const std::size_t n_layers = spec.layers.size();
   QUIRE_ASSIGN_OR_RETURN(const auto heads,
-                         per_layer(reader, "attention.head_count", n_layers, kMaxHeads, 0));
-  QUIRE_ASSIGN_OR_RETURN(const auto kv_heads, per_layer(reader, "attention.head_count_kv", n_layers,
-                                                        kMaxHeads, heads.front()));
+                         per_layer(reader, "attention.head_count", n_layers, kMaxHeads));
+  const std::string kv_key = reader.key("attention.head_count_kv");
+  auto kv_heads = heads;
+  if (reader.file().find(kv_key) != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(kv_heads,
+                           per_layer(reader, "attention.head_count_kv", n_layers, kMaxHeads));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto ffn,
-                         per_layer(reader, "feed_forward_length", n_layers, kMaxDim, 0));
+                         per_layer(reader, "feed_forward_length", n_layers, kMaxDim));
   for (std::size_t i = 0; i < n_layers; ++i) {
     if (heads[i] % kv_heads[i] != 0)
-      return fail(ErrorCode::kInvalidData,
-                  "layer {}: {} attention heads cannot share {} KV heads evenly", i, heads[i],
-                  kv_heads[i]);
+      return reader.file().refuse(
+          kv_key,
+          fmt::format("{} heads cannot share {} KV heads (layer {})", heads[i], kv_heads[i], i));
     spec.layers[i] = LayerSpec{
         .n_heads = heads[i], .n_kv_heads = kv_heads[i], .ffn_dim = ffn[i], .window = 0, .rope = 0};
   }
 
-  const std::size_t implied = spec.hidden_dim / heads.front();
+  const std::string key_length = reader.key("attention.key_length");
+  const std::string embedding_length = reader.key("embedding_length");
+  const bool implied = reader.file().find(key_length) == nullptr;
+  if (implied && spec.hidden_dim % heads.front() != 0)
+    return reader.file().refuse(
+        embedding_length,
+        fmt::format("{} elements do not divide into {} heads", spec.hidden_dim, heads.front()));
   QUIRE_ASSIGN_OR_RETURN(spec.head_dim, reader.optional("attention.key_length", 1, kMaxHeadDim,
-                                                        std::max<std::size_t>(implied, 1)));
+                                                        spec.hidden_dim / heads.front()));
   QUIRE_ASSIGN_OR_RETURN(const std::size_t value_dim,
                          reader.optional("attention.value_length", 1, kMaxHeadDim, spec.head_dim));
   if (value_dim != spec.head_dim)
-    return fail(ErrorCode::kUnsupported, "key and value head dimensions differ ({} and {})",
-                spec.head_dim, value_dim);
+    return reader.file().refuse(
+        reader.key("attention.value_length"),
+        fmt::format("values of {} elements beside keys of {} are not supported", value_dim,
+                    spec.head_dim));
   if (spec.head_dim % 2 != 0 || spec.head_dim > kMaxHeadDim)
-    return fail(ErrorCode::kUnsupported, "head dimension {} is not an even number up to {}",
-                spec.head_dim, kMaxHeadDim);
+    return reader.file().refuse(
+        implied ? embedding_length : key_length,
+        fmt::format("heads of {} elements; an even number up to {} is supported", spec.head_dim,
+                    kMaxHeadDim));
   return {};
 }
 
@@ -84,8 +97,7 @@ Result<double> HparamReader::optional_real(std::string_view suffix, double min, 
   QUIRE_ASSIGN_OR_RETURN(const auto value, file_.optional_float(key(suffix)));
   if (!value) return fallback;
   if (!(*value >= min && *value <= max))
-    return fail(ErrorCode::kInvalidData, "key {} is {}, which is not between {} and {}",
-                key(suffix), *value, min, max);
+    return file_.refuse(key(suffix), fmt::format("{} is not between {} and {}", *value, min, max));
   return *value;
 }
 
@@ -112,8 +124,8 @@ Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, Ro
   QUIRE_ASSIGN_OR_RETURN(rope.rope_dim,
                          reader.optional("rope.dimension_count", 2, spec.head_dim, spec.head_dim));
   if (rope.rope_dim % 2 != 0)
-    return fail(ErrorCode::kInvalidData, "key {} is {}, which is odd",
-                reader.key("rope.dimension_count"), rope.rope_dim);
+    return reader.file().refuse(reader.key("rope.dimension_count"),
+                                fmt::format("{} is odd", rope.rope_dim));
   QUIRE_ASSIGN_OR_RETURN(rope.base, reader.optional_real("rope.freq_base", 1, 1e12, 10000));
 
   QUIRE_ASSIGN_OR_RETURN(const auto type,
@@ -141,10 +153,11 @@ Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, Ro
     QUIRE_ASSIGN_OR_RETURN(rope.beta_slow,
                            reader.optional_real("rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1));
   } else {
-    return fail(ErrorCode::kUnsupported,
-                "key {} is '{}'; none, linear and yarn are supported (llama3 scaling comes as the "
-                "tensor rope_freqs.weight)",
-                reader.key("rope.scaling.type"), *type);
+    return reader.file().refuse(
+        reader.key("rope.scaling.type"),
+        fmt::format("'{}'; none, linear and yarn are supported (llama3 scaling comes as the tensor "
+                    "rope_freqs.weight)",
+                    printable(*type)));
   }
 
   if (reader.file().find_tensor("rope_freqs.weight") != nullptr) {
@@ -156,8 +169,9 @@ Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, Ro
     for (const float f : rope.freq_factors)
       if (!(f > 0) || !std::isfinite(f))
         return fail(ErrorCode::kInvalidData,
-                    "tensor rope_freqs.weight holds {}, but divisors of frequencies are positive",
-                    f);
+                    "{}: tensor 'rope_freqs.weight' at byte {} holds {}, but divisors of "
+                    "frequencies are positive",
+                    reader.file().name(), factors->offset, f);
   }
   return rope;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/arch.h"
+#include "model/gguf_text.h"
 
 namespace quire {
 namespace {
@@ -26,8 +27,12 @@ Result<ModelSpec> read_model_spec(const GgufFile& file) {
     if (known != spec.architecture) continue;
     QUIRE_RETURN_IF_ERROR(read(HparamReader(file, spec.architecture), spec));
     const GgufTensor* embedding = file.find_tensor("token_embd.weight");
-    if (embedding == nullptr || embedding->ne.size() != 2)
-      return fail(ErrorCode::kInvalidData, "tensor token_embd.weight is missing or not a matrix");
+    if (embedding == nullptr)
+      return fail(ErrorCode::kNotFound, "{}: tensor 'token_embd.weight' is missing", file.name());
+    if (embedding->ne.size() != 2)
+      return fail(ErrorCode::kInvalidData,
+                  "{}: tensor 'token_embd.weight' at byte {} has {} dimensions, not 2", file.name(),
+                  embedding->offset, embedding->ne.size());
     spec.n_vocab = embedding->ne[1];
     return spec;
   }
@@ -36,8 +41,10 @@ Result<ModelSpec> read_model_spec(const GgufFile& file) {
     if (!known.empty()) known += ", ";
     known += candidate;
   }
-  return fail(ErrorCode::kUnsupported, "architecture '{}' is not supported; these are: {}",
-              spec.architecture, known);
+  return fail(ErrorCode::kUnsupported,
+              "{}: key 'general.architecture' at byte {}: '{}' is not supported; these are: {}",
+              file.name(), file.find_key("general.architecture")->offset,
+              printable(spec.architecture), known);
 }
 
 KvConfig ModelSpec::kv_config(KvType type, std::size_t page_size,

@@ -57,10 +57,11 @@ class Loader {
   Status check_all_used() const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (!tensor.name.starts_with("blk.") || used_.contains(tensor.name)) continue;
-      return fail(ErrorCode::kUnsupported,
-                  "tensor {} has no place in this architecture: the file describes a model that "
-                  "is not supported",
-                  tensor.name);
+      return fail(
+          ErrorCode::kUnsupported,
+          "{}: tensor '{}' at byte {} has no place in this architecture: the file describes "
+          "a model that is not supported",
+          file_.name(), tensor.name, tensor.offset);
     }
     return {};
   }
