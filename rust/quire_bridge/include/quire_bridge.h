@@ -58,10 +58,10 @@ void quire_bpe_free(quire_bpe* bpe);
 
 /// What a template may use before it is refused.
 typedef struct {
-  uint64_t fuel;            // virtual machine instructions, at most a million
-  size_t output_bytes;      // of rendered text
-  size_t memory_bytes;      // alive at once, the output included
-  uint32_t milliseconds;    // of wall time
+  uint64_t fuel;          // virtual machine instructions, at most a million
+  size_t output_bytes;    // of rendered text
+  size_t memory_bytes;    // alive at once, the output included
+  uint32_t milliseconds;  // of wall time
 } quire_template_limits;
 
 /// bos_token and eos_token are variables of the template, like everything else
