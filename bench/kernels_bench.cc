@@ -54,18 +54,25 @@ void register_pack(TensorType type) {
 
 struct Activations {
   std::vector<float> x, scale;
-  std::vector<std::int8_t> q;
-  std::vector<std::int32_t> sum;
+  std::vector<std::int8_t> q, fine;
+  std::vector<std::int32_t> steps, sum;
   ActivationView view;
 
   Activations(const Kernels& table, std::size_t n_tokens, std::size_t n_cols)
-      : x(n_tokens * n_cols), scale(x.size() / 32), q(x.size()), sum(x.size() / 32) {
+      : x(n_tokens * n_cols),
+        scale(x.size() / 32),
+        q(x.size()),
+        fine(x.size()),
+        steps(x.size() / 32),
+        sum(x.size() / 32) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) / 97 - 0.5f;
     for (std::size_t t = 0; n_cols % 32 == 0 && t < n_tokens; ++t) {
-      table.quantize_row(&x[t * n_cols], n_cols, &q[t * n_cols], &scale[t * n_cols / 32],
-                         &sum[t * n_cols / 32]);
+      const std::size_t block = t * n_cols / 32;
+      table.quantize_row(
+          &x[t * n_cols], n_cols,
+          {&q[t * n_cols], &fine[t * n_cols], &scale[block], &steps[block], &sum[block]});
     }
-    view = {x.data(), n_cols, q.data(), scale.data(), sum.data()};
+    view = {x.data(), n_cols, q.data(), fine.data(), scale.data(), steps.data(), sum.data()};
   }
 };
 

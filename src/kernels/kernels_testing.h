@@ -57,19 +57,32 @@ auto on_every_tier(F compute) {
 }
 
 struct QuantizedRows {
-  std::vector<std::int8_t> q;
+  std::vector<std::int8_t> q, fine;
   Floats scale;
-  std::vector<std::int32_t> sum;
+  std::vector<std::int32_t> steps, sum;
+
+  ActivationView view() const {
+    return {.q = q.data(),
+            .fine = fine.data(),
+            .scale = scale.data(),
+            .steps = steps.data(),
+            .sum = sum.data()};
+  }
+  /// What the integers of element i stand for, in steps of the block's scale.
+  std::int32_t level(std::size_t i) const { return steps[i / kActivationBlock] * q[i] + fine[i]; }
 };
 
 inline QuantizedRows quantize_rows(const Kernels& table, const Floats& x, std::size_t n_cols) {
   const std::size_t n_blocks = x.size() / kActivationBlock;
-  QuantizedRows out = {std::vector<std::int8_t>(x.size()), Floats(n_blocks),
+  QuantizedRows out = {std::vector<std::int8_t>(x.size()), std::vector<std::int8_t>(x.size()),
+                       Floats(n_blocks), std::vector<std::int32_t>(n_blocks),
                        std::vector<std::int32_t>(n_blocks)};
   for (std::size_t t = 0; t < x.size() / n_cols; ++t) {
     const std::size_t block = t * n_cols / kActivationBlock;
-    table.quantize_row(x.data() + t * n_cols, n_cols, out.q.data() + t * n_cols,
-                       out.scale.data() + block, out.sum.data() + block);
+    table.quantize_row(
+        x.data() + t * n_cols, n_cols,
+        {out.q.data() + t * n_cols, out.fine.data() + t * n_cols, out.scale.data() + block,
+         out.steps.data() + block, out.sum.data() + block});
   }
   return out;
 }

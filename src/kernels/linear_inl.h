@@ -55,8 +55,9 @@ template <PackedFormat kFormat, int kTokens>
   const ActivationView& x = *job.x;
   if constexpr (kFormat >= PackedFormat::kQ8) {
     const std::size_t n_blocks = job.n_cols / kQuantBlock;
-    const QuantTile tile = {x.q + token * job.n_cols, x.scale + token * n_blocks,
-                            x.sum + token * n_blocks, job.n_cols};
+    const QuantTile tile = {x.q + token * job.n_cols,   x.fine + token * job.n_cols,
+                            x.scale + token * n_blocks, x.steps + token * n_blocks,
+                            x.sum + token * n_blocks,   job.n_cols};
     quant_tile<kFormat>(job.panel, tile, y);
   } else {
     const float* rows = x.f32 + token * x.f32_stride;

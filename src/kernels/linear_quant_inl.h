@@ -34,28 +34,45 @@ QUIRE_INLINE Line unpack_line(const std::byte* block) {
 /// Where the int8 activations of a tile of tokens lie; `block` advances over the columns.
 struct QuantTile {
   const std::int8_t* q;
+  const std::int8_t* fine;
   const float* scale;
+  const std::int32_t* steps;
   const std::int32_t* sum;
   std::size_t n_cols;
 
-  QUIRE_INLINE const std::int8_t* columns(int t, std::size_t block) const {
-    return q + static_cast<std::size_t>(t) * n_cols + block * kQuantBlock;
+  QUIRE_INLINE std::size_t column(int t, std::size_t block) const {
+    return static_cast<std::size_t>(t) * n_cols + block * kQuantBlock;
   }
   QUIRE_INLINE std::size_t index(int t, std::size_t block) const {
     return static_cast<std::size_t>(t) * (n_cols / kQuantBlock) + block;
   }
 };
 
-/// acc[t] += two lines of the block times their columns, for every token.
+/// acc[t] += two lines of the block times their columns of one int8 term, for every token.
 template <int kBits, int kFirst, int kSecond, int kTokens>
-QUIRE_INLINE void add_lines(const std::byte* block, const QuantTile& x, std::size_t b,
-                            I32x16 (&acc)[kTokens]) {
+QUIRE_INLINE void add_lines(const std::byte* block, const QuantTile& x, const std::int8_t* term,
+                            std::size_t b, I32x16 (&acc)[kTokens]) {
   const Line w0 = unpack_line<kBits, kFirst>(block);
   const Line w1 = unpack_line<kBits, kSecond>(block);
 #pragma GCC unroll 16
   for (int t = 0; t < kTokens; ++t) {
-    const std::int8_t* columns = x.columns(t, b);
+    const std::int8_t* columns = term + x.column(t, b);
     acc[t] = dot2<kBits>(acc[t], w0, columns + 4 * kFirst, w1, columns + 4 * kSecond);
+  }
+}
+
+/// acc[t] += all lines of one group times one int8 term.
+template <int kBits, int kGroups, int kGroup, int kTokens>
+QUIRE_INLINE void add_term(const std::byte* block, const QuantTile& x, const std::int8_t* term,
+                           std::size_t b, I32x16 (&acc)[kTokens]) {
+  if constexpr (kGroups == 1) {
+    add_lines<kBits, 0, 4>(block, x, term, b, acc);
+    add_lines<kBits, 1, 5>(block, x, term, b, acc);
+    add_lines<kBits, 2, 6>(block, x, term, b, acc);
+    add_lines<kBits, 3, 7>(block, x, term, b, acc);
+  } else {
+    add_lines<kBits, 4 * kGroup, 4 * kGroup + 1>(block, x, term, b, acc);
+    add_lines<kBits, 4 * kGroup + 2, 4 * kGroup + 3>(block, x, term, b, acc);
   }
 }
 
@@ -65,32 +82,54 @@ constexpr bool needs_zero_point() {
   return spec.zero_log2 >= 0 && (spec.bits != 8 || kDotIsBiased8);
 }
 
+/// Whether any token of the tile has a second term in this block. If none has, it is all zeros, and
+/// leaving it out changes nothing.
+template <int kTokens>
+QUIRE_INLINE bool is_loud(const QuantTile& x, std::size_t b) {
+  std::int32_t bits = 0;
+#pragma GCC unroll 16
+  for (int t = 0; t < kTokens; ++t) bits |= x.steps[x.index(t, b)];
+  return bits != 1;
+}
+
+/// Sum of steps * q + fine over the columns of one group.
+template <int kGroups, int kGroup>
+QUIRE_INLINE std::int32_t group_sum(const QuantTile& x, int t, std::size_t b, bool loud) {
+  if constexpr (kGroups == 1) return x.sum[x.index(t, b)];
+  const std::size_t column = x.column(t, b) + 16 * kGroup;
+  const std::int32_t sum = sum16(x.q + column);
+  return loud ? sum * x.steps[x.index(t, b)] + sum16(x.fine + column) : sum;
+}
+
 /// One group of a block (all 32 columns, or 16 of them): its integer sums scaled into y.
 template <PackedFormat kFormat, int kGroup, int kTokens>
-QUIRE_INLINE void add_group(const std::byte* block, const QuantTile& x, std::size_t b, F32x16 scale,
-                            F32x16 minimum, F32x16 (&y)[kTokens]) {
+QUIRE_INLINE void add_group(const std::byte* block, const QuantTile& x, std::size_t b, bool loud,
+                            F32x16 scale, F32x16 minimum, F32x16 (&y)[kTokens]) {
   constexpr QuantSpec spec = quant_spec(kFormat);
   std::int32_t sums[kTokens] = {};
-  I32x16 acc[kTokens];
+  I32x16 offset[kTokens];
 #pragma GCC unroll 16
   for (int t = 0; t < kTokens; ++t) {
+    offset[t] = splat_int(0);
     if constexpr (needs_zero_point<kFormat>() || spec.has_min) {
-      sums[t] = spec.groups == 1 ? x.sum[x.index(t, b)] : sum16(x.columns(t, b) + 16 * kGroup);
+      sums[t] = group_sum<spec.groups, kGroup>(x, t, b, loud);
     }
     if constexpr (needs_zero_point<kFormat>()) {
-      acc[t] = splat_int(-(sums[t] * (1 << spec.zero_log2)));
-    } else {
-      acc[t] = splat_int(0);
+      offset[t] = splat_int(-(sums[t] * (1 << spec.zero_log2)));
     }
   }
-  if constexpr (spec.groups == 1) {
-    add_lines<spec.bits, 0, 4>(block, x, b, acc);
-    add_lines<spec.bits, 1, 5>(block, x, b, acc);
-    add_lines<spec.bits, 2, 6>(block, x, b, acc);
-    add_lines<spec.bits, 3, 7>(block, x, b, acc);
+  I32x16 acc[kTokens];
+  if (loud) {
+    for (int t = 0; t < kTokens; ++t) acc[t] = splat_int(0);
+    add_term<spec.bits, spec.groups, kGroup>(block, x, x.q, b, acc);
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens; ++t) {
+      acc[t] = acc[t] * splat_int(x.steps[x.index(t, b)]) + offset[t];
+    }
+    add_term<spec.bits, spec.groups, kGroup>(block, x, x.fine, b, acc);
   } else {
-    add_lines<spec.bits, 4 * kGroup, 4 * kGroup + 1>(block, x, b, acc);
-    add_lines<spec.bits, 4 * kGroup + 2, 4 * kGroup + 3>(block, x, b, acc);
+    for (int t = 0; t < kTokens; ++t) acc[t] = offset[t];
+    add_term<spec.bits, spec.groups, kGroup>(block, x, x.q, b, acc);
   }
 #pragma GCC unroll 16
   for (int t = 0; t < kTokens; ++t) {
@@ -148,10 +187,11 @@ QUIRE_INLINE void quant_tile(const std::byte* panel, const QuantTile& x, F32x16 
       }
       if (!spec.is_super && i > 0) head = load_head<kFormat>(panel + i * spec.head_bytes());
       const MetaHead s0 = group_scale<kFormat, 0>(head, sub);
-      add_group<kFormat, 0>(lines, x, first + i, s0.d, s0.m, y);
+      const bool loud = is_loud<kTokens>(x, first + i);
+      add_group<kFormat, 0>(lines, x, first + i, loud, s0.d, s0.m, y);
       if constexpr (spec.groups == 2) {
         const MetaHead s1 = group_scale<kFormat, 1>(head, sub);
-        add_group<kFormat, 1>(lines, x, first + i, s1.d, s1.m, y);
+        add_group<kFormat, 1>(lines, x, first + i, loud, s1.d, s1.m, y);
       }
       lines += spec.line_bytes();
       sub += spec.sub_bytes();

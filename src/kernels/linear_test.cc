@@ -66,7 +66,7 @@ Floats multiply(const Kernels& table, const PackedMatrix& w, const Floats& x,
   view.f32_stride = w.n_cols();
   if (w.wants_int8()) {
     rows = testing::quantize_rows(table, x, w.n_cols());
-    view = {nullptr, 0, rows.q.data(), rows.scale.data(), rows.sum.data()};
+    view = rows.view();
   }
   const std::size_t stride = w.n_rows() + 3;
   Floats y(n_tokens * stride, -77.0f);  // the gap between rows must stay untouched
@@ -127,13 +127,15 @@ TEST_P(LinearTest, FastMatchesProductWithQuantizedActivations) {
   const Floats x = random_floats(n_tokens * n_cols, 4);
   std::vector<double> seen(x.begin(), x.end());
   if (w.wants_int8()) {
-    for (std::size_t b = 0; b < x.size(); b += 32) {
-      double amax = 0;
-      for (std::size_t i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(double{x[b + i]}));
-      for (std::size_t i = 0; i < 32; ++i) {
-        seen[b + i] = std::nearbyint(double{x[b + i]} / amax * 127) * amax / 127;
-      }
+    // elementwise_test.cc holds these to the definition.
+    const auto rows = testing::quantize_rows(*available_kernels().front(), x, n_cols);
+    std::size_t n_loud = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      seen[i] = double{rows.scale[i / 32]} * rows.level(i);
+      n_loud += rows.steps[i / 32] != 1;
     }
+    EXPECT_GT(n_loud, 0u);
+    EXPECT_LT(n_loud, x.size());
   }
   const Floats y = on_every_tier([&](const Kernels& table) { return multiply(table, w, x); });
   for (std::size_t t = 0; t < n_tokens; ++t) {
@@ -197,8 +199,9 @@ TEST_P(LinearTest, PlainFormatsFollowTheDocumentedArithmeticToTheBit) {
       std::int32_t sum = 0;
       for (std::size_t i = 0; i < 32; ++i) {
         const float weight = weights[r * n_cols + b * 32 + i];
-        dot += static_cast<std::int32_t>(std::lround((weight - m) / d)) * rows.q[b * 32 + i];
-        sum += rows.q[b * 32 + i];
+        const std::int32_t level = rows.level(b * 32 + i);
+        dot += static_cast<std::int32_t>(std::lround((weight - m) / d)) * level;
+        sum += level;
       }
       expected = std::fma(static_cast<float>(dot), d * rows.scale[b], expected);
       if (has_min) expected = std::fma(m, rows.scale[b] * static_cast<float>(sum), expected);

@@ -160,6 +160,9 @@ QUIRE_INLINE I32x16 splat_int(std::int32_t x) {
 QUIRE_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
   return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
+QUIRE_INLINE I32x16 operator*(I32x16 a, I32x16 b) {
+  return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+}
 QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) {
   return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
 }

@@ -109,6 +109,7 @@ QUIRE_INLINE std::int32_t reduce_max(I32x16 a) { return _mm512_reduce_max_epi32(
 
 QUIRE_INLINE I32x16 splat_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
 QUIRE_INLINE I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+QUIRE_INLINE I32x16 operator*(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
   return {_mm512_and_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x7fffffff))};

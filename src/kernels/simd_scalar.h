@@ -145,6 +145,9 @@ QUIRE_INLINE I32x16 splat_int(std::int32_t x) {
 QUIRE_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
   return map_int([&](int i) { return a.v[i] + b.v[i]; });
 }
+QUIRE_INLINE I32x16 operator*(I32x16 a, I32x16 b) {
+  return map_int([&](int i) { return a.v[i] * b.v[i]; });
+}
 QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) {
   return map_int([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }

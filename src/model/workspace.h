@@ -17,6 +17,8 @@ class Activations {
     f32_.resize(n_rows * n_cols);
     q_.resize(n_rows * n_cols);
     scale_.resize(n_rows * (n_cols / kActivationBlock));
+    fine_.resize(n_rows * n_cols);
+    steps_.resize(n_rows * (n_cols / kActivationBlock));
     sum_.resize(n_rows * (n_cols / kActivationBlock));
   }
 
@@ -25,15 +27,21 @@ class Activations {
   /// Fills the int8 form of row i from its f32 form.
   void quantize(const Kernels& k, std::size_t i) {
     const std::size_t blocks = n_cols_ / kActivationBlock;
-    k.quantize_row(row(i), n_cols_, q_.data() + i * n_cols_, scale_.data() + i * blocks,
-                   sum_.data() + i * blocks);
+    k.quantize_row(row(i), n_cols_,
+                   {.q = q_.data() + i * n_cols_,
+                    .fine = fine_.data() + i * n_cols_,
+                    .scale = scale_.data() + i * blocks,
+                    .steps = steps_.data() + i * blocks,
+                    .sum = sum_.data() + i * blocks});
   }
 
   ActivationView view() const {
     return {.f32 = f32_.data(),
             .f32_stride = n_cols_,
             .q = q_.data(),
+            .fine = fine_.data(),
             .scale = scale_.data(),
+            .steps = steps_.data(),
             .sum = sum_.data()};
   }
 
@@ -41,7 +49,9 @@ class Activations {
   std::size_t n_cols_ = 0;
   ScratchArray<float> f32_;
   ScratchArray<std::int8_t> q_;
+  ScratchArray<std::int8_t> fine_;
   ScratchArray<float> scale_;
+  ScratchArray<std::int32_t> steps_;
   ScratchArray<std::int32_t> sum_;
 };
 
