@@ -11,7 +11,7 @@ strings.bin   char[8] "QSTRINGS", u32 n, then n times: varint size, bytes
 NAME.ids      char[8] "QTOKENS1", u32 n, then n times: the ids without special tokens, then those
               with: varint count + 1 and ids as varints, or varint 0 for "the same as without"
 pre.hashes    char[8] "QPREHASH", u32 n pre-tokenizers, u32 m strings, then n times: varint size, the
-              name, m times u64: FNV-1a over the ids as u32 of the first m strings
+              name, m times u64: FNV-1a over the ids as u32 of a sample (main() says which)
 """
 
 import struct
@@ -22,7 +22,7 @@ import gguf
 import sentencepiece as spm
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import BPE
-from tokens_strings import strings
+from tokens_strings import LONG_RUNS, strings
 from transformers.convert_slow_tokenizer import generate_merges
 
 DATA = ROOT / "tests" / "data" / "text"
@@ -261,10 +261,12 @@ def main():
 
     out = [b"QPREHASH", len(PRE).to_bytes(4, "little"), PRE_STRINGS.to_bytes(4, "little")]
     step = len(texts) // PRE_STRINGS
+    n_runs = len(LONG_RUNS)
+    sample = texts[::step][:PRE_STRINGS - n_runs] + texts[-n_runs:]
     for pre in PRE:
         oracle = ByteLevelBpe(smollm, pre)
         out += [varint(len(pre)), pre.encode()]
-        out += [fnv(oracle.encode(t, False)).to_bytes(8, "little") for t in texts[::step][:PRE_STRINGS]]
+        out += [fnv(oracle.encode(t, False)).to_bytes(8, "little") for t in sample]
     (DATA / "pre.hashes").write_bytes(b"".join(out))
 
 

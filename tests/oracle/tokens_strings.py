@@ -75,6 +75,9 @@ SPACES = [" ", "  ", "   ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u300
 INVALID = [b"\x80", b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98",
            b"\xc3", b"\xe0\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xfe\xff", b"\xed\xb0\x80\xed\xa0\x80"]
 
+LONG_RUNS = ["A", "a", "é", "漢", "😀", " ", "\n", "\t", "\r\n", "7", ".", "-", "us", "ab ", "'s", "<", "\u0301",
+             "\u2581", "\0", "a1"]
+
 
 def strings(special_tokens):
     """At least 20,000 byte strings; special_tokens: the texts of the control tokens of the models."""
@@ -159,6 +162,9 @@ def strings(special_tokens):
         add(b"".join(pieces))
     for _ in range(1200):
         add(rng.randbytes(rng.randint(1, 24)))
+    # 4 KB of one kind of character each, last: every pre-tokenizer is compared on these.
+    for unit in LONG_RUNS:
+        add(unit * (4096 // len(unit.encode())))
     unique = list(dict.fromkeys(out))
     assert len(unique) >= 20_000, len(unique)
     return unique
