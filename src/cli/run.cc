@@ -53,7 +53,7 @@ std::optional<std::string> find_misuse(const RunFlags& flags) {
 }
 
 Result<std::string> read_prompt(const RunFlags& flags) {
-  if (flags.file.empty()) return flags.prompt;
+  if (flags.file_option->count() == 0) return flags.prompt;
   QUIRE_ASSIGN_OR_RETURN(auto text, read_text(flags.file));
   // Editors and echo end a file with a newline that nobody means.
   if (text.ends_with('\n')) text.pop_back();

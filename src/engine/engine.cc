@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "engine/engine_options.h"
+#include "kernels/kernels.h"
 #include "kv/kv_arithmetic.h"
 #include "model/gguf.h"
 #include "model/gguf_tokenizer.h"
@@ -16,8 +18,15 @@
 namespace quire {
 namespace {
 
-/// Rows of logits one step may return: 262,144 tokens of vocabulary times this is a gigabyte.
+/// Bytes of logits one step may return: 2,048 rows of a vocabulary of 262,144 tokens.
 constexpr std::uint64_t kMaxLogitBytes = std::uint64_t{2} << 30;
+
+/// kernels() takes for granted that QUIRE_ISA can be followed; here a person hears if it cannot.
+Status check_instruction_set() {
+  const char* isa = std::getenv("QUIRE_ISA");
+  QUIRE_RETURN_IF_ERROR(select_kernels(isa == nullptr ? "" : isa));
+  return {};
+}
 
 std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? tokenizer.data().tokens[static_cast<std::size_t>(*id)] : std::string();
@@ -25,12 +34,11 @@ std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) 
 
 Result<std::optional<ChatTemplate>> load_chat_template(const GgufFile& file,
                                                        const Tokenizer& tokenizer) {
-  QUIRE_ASSIGN_OR_RETURN(auto source, file.optional_string("tokenizer.chat_template"));
+  QUIRE_ASSIGN_OR_RETURN(const auto source, file.optional_string("tokenizer.chat_template"));
   if (!source) return std::optional<ChatTemplate>();
-  QUIRE_ASSIGN_OR_RETURN(
-      ChatTemplate parsed,
-      ChatTemplate::parse(std::move(*source), special_text(tokenizer, tokenizer.data().bos),
-                          special_text(tokenizer, tokenizer.data().eos)));
+  QUIRE_ASSIGN_OR_RETURN(ChatTemplate parsed,
+                         ChatTemplate::parse(*source, special_text(tokenizer, tokenizer.data().bos),
+                                             special_text(tokenizer, tokenizer.data().eos)));
   return std::optional<ChatTemplate>(std::move(parsed));
 }
 
@@ -176,29 +184,31 @@ class EngineImpl final : public Engine {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& asked,
+Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
                                              const ProgressFn& progress) {
-  QUIRE_RETURN_IF_ERROR(check_options(asked));
-  QUIRE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(asked.model));
+  QUIRE_RETURN_IF_ERROR(check_options(options));
+  QUIRE_RETURN_IF_ERROR(check_instruction_set());
+  QUIRE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(options.model));
   QUIRE_ASSIGN_OR_RETURN(ModelSpec spec, read_model_spec(file));
-  QUIRE_ASSIGN_OR_RETURN(const EngineOptions options, resolve_options(asked, spec));
+  QUIRE_ASSIGN_OR_RETURN(const EngineOptions resolved, resolve_options(options, spec));
   // Memory first: a budget that cannot work is refused before weights are touched.
-  QUIRE_ASSIGN_OR_RETURN(KvManager kv, KvManager::create(spec.kv_config(
-                                           options.kv_type, options.page_size, options.kv_memory)));
+  QUIRE_ASSIGN_OR_RETURN(
+      KvManager kv,
+      KvManager::create(spec.kv_config(resolved.kv_type, resolved.page_size, resolved.kv_memory)));
   QUIRE_ASSIGN_OR_RETURN(TokenizerData data, tokenizer_data_from_gguf(file));
   if (data.tokens.size() > spec.n_vocab)
     return fail(ErrorCode::kInvalidData, "the tokenizer has {} tokens, the embedding only {}",
                 data.tokens.size(), spec.n_vocab);
   QUIRE_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::create(std::move(data)));
 
-  auto pool = std::make_unique<ThreadPool>(options.n_threads);
+  auto pool = std::make_unique<ThreadPool>(resolved.n_threads);
   KvLayout layout_types;
-  layout_types.k_type = options.kv_type;
-  layout_types.v_type = options.kv_type;
-  layout_types.page_size = static_cast<std::uint32_t>(options.page_size);
+  layout_types.k_type = resolved.kv_type;
+  layout_types.v_type = resolved.kv_type;
+  layout_types.page_size = static_cast<std::uint32_t>(resolved.page_size);
   QUIRE_ASSIGN_OR_RETURN(Model model, Model::load(file, std::move(spec), layout_types,
-                                                  options.precision, *pool, progress));
-  return std::make_unique<EngineImpl>(options, std::move(file), std::move(tokenizer),
+                                                  resolved.precision, *pool, progress));
+  return std::make_unique<EngineImpl>(resolved, std::move(file), std::move(tokenizer),
                                       std::move(pool), std::move(model), std::move(kv));
 }
 

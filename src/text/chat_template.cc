@@ -28,8 +28,8 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-Result<ChatTemplate> ChatTemplate::parse(std::string source, std::string bos_token,
-                                         std::string eos_token) {
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string_view bos_token,
+                                         std::string_view eos_token) {
   quire_template* raw = nullptr;
   bridge::Buffer error;
   if (!quire_template_new(bridge::borrow(source), bridge::borrow(bos_token),

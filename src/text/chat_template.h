@@ -18,8 +18,8 @@ struct ChatMessage {
 /// has fuel, recursion and output limits.
 class ChatTemplate {
  public:
-  static Result<ChatTemplate> parse(std::string source, std::string bos_token,
-                                    std::string eos_token);
+  static Result<ChatTemplate> parse(std::string_view source, std::string_view bos_token,
+                                    std::string_view eos_token);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();

@@ -104,9 +104,16 @@ def test_a_bad_model_is_one_sentence(quire, tmp_path, command, content):
 def test_a_bad_prompt_file_is_one_sentence(quire, smollm2, tmp_path):
     assert "no-file" in quire.error("run", smollm2, "-f", tmp_path / "no-file", expect=1)
     assert quire.error("run", smollm2, "-f", tmp_path, expect=1)
+    assert quire.error("run", smollm2, "-f", "", expect=1)
     (tmp_path / "empty").write_text("\n")
     assert "empty" in quire.error("run", smollm2, "-f", tmp_path / "empty", expect=1)
     assert "no-text" in quire.error("eval", smollm2, "--text", tmp_path / "no-text", expect=1)
+
+
+def test_an_unknown_instruction_set_is_one_sentence(quire, smollm2, monkeypatch):
+    monkeypatch.setenv("QUIRE_ISA", "avx1024")
+    text = quire.error("run", smollm2, "-p", "a", expect=1)
+    assert len(text.splitlines()) == 1 and "avx1024" in text and "scalar" in text
 
 
 def test_a_prompt_that_does_not_fit_names_both_numbers(quire, smollm2):
