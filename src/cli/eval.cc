@@ -73,7 +73,7 @@ std::string report_as_json(const EvalReport& report) {
   object["windows"] = report.windows;
   object["text_tokens"] = report.text_tokens;
   object["precision"] = report.flags.engine.reference ? "reference" : "fast";
-  object["kv_type"] = report.flags.engine.kv_type;
+  object["kv_type"] = kv_type_name(report.options.kv_type);
   object["seconds"] = report.seconds;
   if (report.flags.kl_reference) {
     const Divergence& divergence = report.evaluation.divergence();

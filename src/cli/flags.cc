@@ -92,7 +92,8 @@ void EngineFlags::add_to(CLI::App& app) {
       ->type_name("SIZE")
       ->check(byte_size())
       ->group(kModelGroup);
-  choices_only(app.add_option("--kv-type", kv_type, "How keys and values are stored (default f16)"),
+  choices_only(app.add_option("--kv-type", kv_type,
+                              "How keys and values are stored (default f16, f32 with --reference)"),
                {"f32", "f16", "bf16"})
       ->group(kModelGroup);
   app.add_option("--prefill-chunk", numbers.prefill_chunk,
@@ -101,7 +102,7 @@ void EngineFlags::add_to(CLI::App& app) {
       ->check(number_in(1, kMaxPrefillChunk))
       ->group(kModelGroup);
   app.add_flag("--reference", reference,
-               "Compute in f32 with dequantized weights: slow, for comparison")
+               "Compute and cache in f32 with dequantized weights: slow, for comparison")
       ->group(kModelGroup);
 }
 
@@ -109,8 +110,9 @@ EngineOptions EngineFlags::options() const {
   EngineOptions options = numbers;
   options.model = model;
   options.precision = reference ? Precision::kReference : Precision::kFast;
-  options.kv_type = *parse_kv_type(kv_type);  // checked while parsing, as is the size
-  if (!kv_memory.empty()) options.kv_memory = *parse_byte_size(kv_memory);
+  if (reference) options.kv_type = KvType::kF32;
+  if (!kv_type.empty()) options.kv_type = *parse_kv_type(kv_type);          // checked while parsing
+  if (!kv_memory.empty()) options.kv_memory = *parse_byte_size(kv_memory);  // likewise
   return options;
 }
 

@@ -29,7 +29,7 @@ void add_model_argument(CLI::App& app, std::string& model);
 
 struct EngineFlags {
   std::string model;
-  std::string kv_type = "f16";
+  std::string kv_type;  // empty: f16, for the reference f32
   std::string kv_memory;
   bool reference = false;
   EngineOptions numbers;  // the rest lands here directly

@@ -38,6 +38,12 @@ def test_json_has_the_documented_shape(quire, smollm2):
     assert kv["bytes"] == kv["pages"] * 32 * kv["bytes_per_token"] // 30
 
 
+def test_the_reference_caches_in_f32_unless_told_otherwise(quire):
+    args = ["-p", PROMPT, "-n", "1", "--reference"]
+    assert quire.run_json(*args)["kv"]["type"] == "f32"
+    assert quire.run_json(*args, "--kv-type", "f16")["kv"]["type"] == "f16"
+
+
 def test_json_prints_nothing_else(quire, smollm2):
     done = quire("run", smollm2, "-p", PROMPT, "-n", "2", "--json", "--ctx", "128")
     assert done.stderr == b"" and done.stdout.count(b"\n") == 1
