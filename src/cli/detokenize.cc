@@ -56,13 +56,9 @@ int detokenize(const DetokenizeFlags& flags) {
   if (!ids) return failure(ids.error());
 
   std::string bytes;
-  for (const TokenId id : *ids) {
-    std::string piece = (*tokenizer)->token_bytes(id, flags.special);
-    // The space that encoding put in front of the text is not part of it.
-    const bool first = bytes.empty() && (*tokenizer)->adds_space_prefix();
-    if (first && piece.starts_with(' ')) piece.erase(0, 1);
-    bytes += piece;
-  }
+  for (const TokenId id : *ids) bytes += (*tokenizer)->token_bytes(id, flags.special);
+  // The space that encoding put in front of the text is not part of it.
+  if ((*tokenizer)->adds_space_prefix() && bytes.starts_with(' ')) bytes.erase(0, 1);
   Output out;
   out.write(bytes);
   return out.finish();

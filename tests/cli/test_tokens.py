@@ -1,6 +1,7 @@
 """tokenize and detokenize. That the ids are right is tested elsewhere; here they go both ways."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,15 @@ def test_round_trip(quire, model, text, request):
     file = request.getfixturevalue(model)
     ids = quire("tokenize", file, stdin=text).stdout
     assert quire("detokenize", file, stdin=ids).stdout.decode() == text
+
+
+@pytest.mark.parametrize("text", ["Hello", " Hello", "   ", "  two  spaces ", ""])
+def test_only_the_space_that_encoding_added_is_taken_away(quire, text):
+    model = Path(__file__).parents[1] / "data/tiny/llama_gqa2_d80.gguf"
+    inspected = json.loads(quire("inspect", model, "--json").stdout)
+    assert inspected["tokenizer"]["add_space_prefix"]
+    ids = quire("tokenize", model, stdin=text).stdout
+    assert quire("detokenize", model, stdin=ids).stdout.decode() == text
 
 
 def test_bytes_that_are_not_text_round_trip(quire, gemma3):
