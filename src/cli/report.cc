@@ -27,14 +27,14 @@ json::array logprobs_json(const RunReport& report) {
   json::array out;
   for (const auto& token : report.result.tokens) {
     json::array top;
-    for (const auto& other : token.sampled.top) {
+    for (const auto& other : token.top) {
       top.push_back(json::object{{"token", other.token},
                                  {"text", token_text(tokenizer, other.token)},
                                  {"logprob", other.logprob}});
     }
-    out.push_back(json::object{{"token", token.sampled.token},
-                               {"text", token_text(tokenizer, token.sampled.token)},
-                               {"logprob", token.sampled.logprob},
+    out.push_back(json::object{{"token", token.token},
+                               {"text", token_text(tokenizer, token.token)},
+                               {"logprob", token.logprob},
                                {"top", std::move(top)}});
   }
   return out;
@@ -79,7 +79,7 @@ std::string report_json(const RunReport& report, bool with_logprobs) {
   const KvStats stats = engine.kv().stats();
   const KvType type = engine.options().kv_type;
   json::array tokens;
-  for (const auto& token : result.tokens) tokens.push_back(token.sampled.token);
+  for (const auto& token : result.tokens) tokens.push_back(token.token);
   json::object object{
       {"text", result.text},
       {"tokens", std::move(tokens)},

@@ -7,17 +7,6 @@
 #include "base/stopwatch.h"
 
 namespace quire {
-namespace {
-
-/// The bytes of one token alone, as text: incomplete characters become U+FFFD.
-std::string token_text(const Tokenizer& tokenizer, TokenId id) {
-  StreamDecoder decoder(tokenizer, /*show_special=*/true, /*continues=*/true);
-  std::string text = decoder.push(id);
-  text += decoder.finish();
-  return text;
-}
-
-}  // namespace
 
 std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
@@ -100,7 +89,7 @@ Result<GenerateResult> Session::decode(const GenerateRequest& request, const Gen
   bool wanted = true;
   const auto emit = [&](const std::string& text) {
     result.text += text;
-    if (!text.empty() && sink.on_text) wanted = sink.on_text(text);
+    if (sink.on_text) wanted = sink.on_text(text);
   };
 
   result.finish_reason = FinishReason::kLength;
@@ -108,7 +97,7 @@ Result<GenerateResult> Session::decode(const GenerateRequest& request, const Gen
     QUIRE_ASSIGN_OR_RETURN(SampledToken sampled, sampler.sample(logits.row(0)));
     const TokenId token = sampled.token;
     sampler.accept(token);
-    result.tokens.push_back({std::move(sampled), token_text(tokenizer, token)});
+    result.tokens.push_back(std::move(sampled));
     if (tokenizer.is_end_of_generation(token) && !request.ignore_eos) {
       result.finish_reason = FinishReason::kStop;
       break;

@@ -24,11 +24,6 @@ struct GenerateRequest {
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled };
 std::string_view finish_reason_name(FinishReason reason);
 
-struct GeneratedToken {
-  SampledToken sampled;
-  std::string text;  // the bytes of this token alone, invalid UTF-8 as U+FFFD
-};
-
 struct GenerateTimings {
   double prefill_s = 0;
   double decode_s = 0;
@@ -39,7 +34,7 @@ struct GenerateTimings {
 
 struct GenerateResult {
   std::string text;
-  std::vector<GeneratedToken> tokens;
+  std::vector<SampledToken> tokens;
   std::size_t prompt_tokens = 0;
   FinishReason finish_reason = FinishReason::kLength;
   GenerateTimings timings;
@@ -47,7 +42,8 @@ struct GenerateResult {
 
 /// What a caller sees while tokens come; return false to cancel.
 struct GenerateSink {
-  std::function<bool(std::string_view text)> on_text;  // valid UTF-8, stop strings removed
+  /// After every token: valid UTF-8, stop strings removed, empty while text is held back.
+  std::function<bool(std::string_view text)> on_text;
   std::function<bool(std::size_t done, std::size_t total)> on_prefill;  // tokens
 };
 

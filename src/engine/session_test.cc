@@ -13,7 +13,7 @@ using testing::tiny_options;
 
 std::vector<TokenId> ids(const GenerateResult& result) {
   std::vector<TokenId> out;
-  for (const GeneratedToken& t : result.tokens) out.push_back(t.sampled.token);
+  for (const SampledToken& t : result.tokens) out.push_back(t.token);
   return out;
 }
 
