@@ -75,17 +75,10 @@ std::vector<ChatMessage> system_messages(const RunFlags& flags) {
 }
 
 Status check_message(const std::string& text) {
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const Utf8Step step = utf8_step(rest);
-    if (step.kind != Utf8Step::Kind::kCharacter) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the message is not valid UTF-8 at byte {} (--raw sends any bytes)",
-                  text.size() - rest.size());
-    }
-    rest.remove_prefix(step.length);
-  }
-  return {};
+  const std::size_t valid = valid_utf8_length(text);
+  if (valid == text.size()) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "the message is not valid UTF-8 at byte {} (--raw sends any bytes)", valid);
 }
 
 int chat(Engine& engine, const RunFlags& flags, GenerateRequest request, double load_s) {

@@ -1,10 +1,11 @@
-// The form of `quire inspect` that programs read: one JSON object.
+// The form of `quire inspect` that programs read: one JSON object. JSON is UTF-8 and the file's
+// bytes need not be: what is not becomes U+FFFD. Control characters are escaped by the serializer.
 
 #include <boost/json.hpp>
 #include <cmath>
 
 #include "cli/inspect.h"
-#include "model/gguf_text.h"
+#include "text/utf8.h"
 
 namespace quire {
 namespace {
@@ -12,18 +13,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxListed = 1024;  // longer arrays are given by their length
-
-// JSON is UTF-8 and the file's bytes need not be: what is not becomes U+FFFD. Control characters
-// are escaped by the serializer.
-std::string utf8_text(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t length = utf8_char_length(text);
-    out += length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return out;
-}
 
 json::value to_json(const GgufValue& value) {
   struct Visitor {
@@ -33,7 +22,9 @@ json::value to_json(const GgufValue& value) {
     json::value operator()(double v) const {
       return std::isfinite(v) ? json::value(v) : json::value(nullptr);
     }
-    json::value operator()(const std::string& v) const { return json::string(utf8_text(v)); }
+    json::value operator()(const std::string& v) const {
+      return json::string(replace_invalid_utf8(v));
+    }
     json::value operator()(const GgufArray& v) const {
       if (v.size() > kMaxListed) return json::object{{"count", v.size()}};
       json::array out;
@@ -60,13 +51,13 @@ json::object kv_json(const KvSummary& kv) {
 }
 
 json::object tokenizer_json(const TokenizerSummary& tokenizer) {
-  json::object out{{"model", utf8_text(tokenizer.model)},
+  json::object out{{"model", replace_invalid_utf8(tokenizer.model)},
                    {"known", tokenizer.data.has_value()},
                    {"vocab_size", tokenizer.vocab_size},
                    {"chat_template_bytes", tokenizer.chat_template_bytes}};
   if (!tokenizer.data) return out;
   const TokenizerData& data = *tokenizer.data;
-  out["pre"] = utf8_text(data.pre);
+  out["pre"] = replace_invalid_utf8(data.pre);
   out["merges"] = data.merges.size();
   json::object special;
   const std::pair<const char*, std::optional<TokenId>> ids[] = {
@@ -74,8 +65,8 @@ json::object tokenizer_json(const TokenizerSummary& tokenizer) {
       {"eom", data.eom}, {"unk", data.unk}, {"pad", data.pad}};
   for (const auto& [name, id] : ids)
     if (id)
-      special[name] = json::object{{"id", *id},
-                                   {"text", utf8_text(data.tokens[static_cast<std::size_t>(*id)])}};
+      special[name] = json::object{
+          {"id", *id}, {"text", replace_invalid_utf8(data.tokens[static_cast<std::size_t>(*id)])}};
   out["special"] = std::move(special);
   out["add_bos"] = data.add_bos;
   out["add_eos"] = data.add_eos;
@@ -102,19 +93,19 @@ std::string inspect_json(const GgufFile& file, const ModelSummary& summary) {
                                    {"type", tensor_type_info(tensor.type).name},
                                    {"shape", json::array(tensor.ne.begin(), tensor.ne.end())},
                                    {"bytes", tensor.data.size()}});
-  json::object out{
-      {"file", utf8_text(file.name())},
-      {"file_bytes", file.file_bytes()},
-      {"architecture", summary.architecture.empty() ? json::value(nullptr)
-                                                    : json::value(utf8_text(summary.architecture))},
-      {"parameters", summary.n_parameters},
-      {"tensor_bytes", summary.tensor_bytes},
-      {"kv", summary.kv ? json::value(kv_json(*summary.kv)) : json::value(nullptr)},
-      {"tokenizer",
-       summary.tokenizer ? json::value(tokenizer_json(*summary.tokenizer)) : json::value(nullptr)},
-      {"hyper_parameters", std::move(hyper)},
-      {"metadata", std::move(metadata)},
-      {"tensors", std::move(tensors)}};
+  json::object out{{"file", replace_invalid_utf8(file.name())},
+                   {"file_bytes", file.file_bytes()},
+                   {"architecture", summary.architecture.empty()
+                                        ? json::value(nullptr)
+                                        : json::value(replace_invalid_utf8(summary.architecture))},
+                   {"parameters", summary.n_parameters},
+                   {"tensor_bytes", summary.tensor_bytes},
+                   {"kv", summary.kv ? json::value(kv_json(*summary.kv)) : json::value(nullptr)},
+                   {"tokenizer", summary.tokenizer ? json::value(tokenizer_json(*summary.tokenizer))
+                                                   : json::value(nullptr)},
+                   {"hyper_parameters", std::move(hyper)},
+                   {"metadata", std::move(metadata)},
+                   {"tensors", std::move(tensors)}};
   return json::serialize(out) + "\n";
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "text/utf8.h"
+
 namespace quire {
 namespace {
 
@@ -12,7 +14,7 @@ std::uint8_t byte_at(std::string_view text, std::size_t i) {
   return static_cast<std::uint8_t>(text[i]);
 }
 
-// The code point of a character that utf8_char_length accepted.
+// The code point of a whole character of `length` bytes.
 char32_t decode(std::string_view text, std::size_t length) {
   if (length == 1) return byte_at(text, 0);
   char32_t code = byte_at(text, 0) & (0x7fu >> length);
@@ -28,29 +30,18 @@ bool is_deceptive(char32_t c) {
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-}  // namespace
-
-std::size_t utf8_char_length(std::string_view text) {
-  if (text.empty()) return 0;
-  const std::uint8_t lead = byte_at(text, 0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte_at(text, i) & 0xc0) != 0x80) return 0;
-  const std::uint8_t second = byte_at(text, 1);
-  if (lead == 0xe0 && second < 0xa0) return 0;   // overlong
-  if (lead == 0xed && second >= 0xa0) return 0;  // surrogates
-  if (lead == 0xf0 && second < 0x90) return 0;   // overlong
-  if (lead == 0xf4 && second >= 0x90) return 0;  // above U+10FFFF
-  return length;
+// Whether the step at the front of `text` is a character that may be shown as it is.
+bool is_harmless(std::string_view text, const Utf8Step& step) {
+  return step.kind == Utf8Step::Kind::kCharacter && !is_deceptive(decode(text, step.length));
 }
+
+}  // namespace
 
 bool is_plain_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = utf8_char_length(text);
-    if (length == 0 || is_deceptive(decode(text, length))) return false;
-    text.remove_prefix(length);
+    const Utf8Step step = utf8_step(text);
+    if (!is_harmless(text, step)) return false;
+    text.remove_prefix(step.length);
   }
   return true;
 }
@@ -59,15 +50,14 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   std::string out;
   while (!text.empty()) {
     if (out.size() >= max_bytes) return out + "...";
-    std::size_t length = utf8_char_length(text);
-    if (length > 0 && !is_deceptive(decode(text, length))) {
-      out.append(text.substr(0, length));
+    const Utf8Step step = utf8_step(text);
+    if (is_harmless(text, step)) {
+      out.append(text.substr(0, step.length));
     } else {
-      length = length == 0 ? 1 : length;
-      for (std::size_t i = 0; i < length; ++i)
+      for (std::size_t i = 0; i < step.length; ++i)
         fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte_at(text, i));
     }
-    text.remove_prefix(length);
+    text.remove_prefix(step.length);
   }
   return out;
 }

@@ -7,10 +7,6 @@
 
 namespace quire {
 
-/// The length in bytes of the well-formed UTF-8 character at the front of `text`; 0 if there is
-/// none (also for overlong forms, surrogates and text that ends inside a character).
-std::size_t utf8_char_length(std::string_view text);
-
 /// Whether `text` is valid UTF-8 without control characters (C0, DEL, C1) or characters that hide
 /// or reorder what stands around them.
 bool is_plain_utf8(std::string_view text);

@@ -5,19 +5,6 @@
 namespace quire {
 namespace {
 
-TEST(GgufText, CharLengthFollowsTheUnicodeTableOfWellFormedBytes) {
-  EXPECT_EQ(utf8_char_length(""), 0u);
-  EXPECT_EQ(utf8_char_length("a"), 1u);
-  EXPECT_EQ(utf8_char_length("\xc3\xa9x"), 2u);
-  EXPECT_EQ(utf8_char_length("\xe6\xbc\xa2"), 3u);
-  EXPECT_EQ(utf8_char_length("\xf0\x9f\x98\x80"), 4u);
-  EXPECT_EQ(utf8_char_length("\xf4\x8f\xbf\xbf"), 4u);  // U+10FFFF
-  for (const char* bad : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x9f\xbf",
-                          "\xed\xa0\x80", "\xe6\xbc", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
-                          "\xf5\x80\x80\x80", "\xff", "\xf0\x9f\x98"})
-    EXPECT_EQ(utf8_char_length(bad), 0u) << bad;
-}
-
 TEST(GgufText, PrintableKeepsTextAndEscapesTheRest) {
   EXPECT_EQ(printable("caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80"),
             "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80");

@@ -6,18 +6,6 @@
 #include "text/utf8.h"
 
 namespace quire {
-namespace {
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Utf8Step step = utf8_step(text);
-    if (step.kind != Utf8Step::Kind::kCharacter) return false;
-    text.remove_prefix(step.length);
-  }
-  return true;
-}
-
-}  // namespace
 
 std::size_t StopMatcher::advance(const Pattern& pattern, std::size_t matched, char c) {
   while (matched > 0 && (matched == pattern.text.size() || pattern.text[matched] != c)) {
@@ -30,7 +18,7 @@ Result<StopMatcher> StopMatcher::create(std::vector<std::string> stops) {
   StopMatcher matcher;
   for (auto& stop : stops) {
     if (stop.empty()) return fail(ErrorCode::kInvalidArgument, "a stop string must not be empty");
-    if (!is_utf8(stop)) {
+    if (valid_utf8_length(stop) != stop.size()) {
       return fail(ErrorCode::kInvalidArgument, "a stop string must be valid UTF-8");
     }
     Pattern pattern{std::move(stop), {0}, 0};

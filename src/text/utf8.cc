@@ -26,6 +26,16 @@ Utf8Step utf8_step(std::string_view text) {
   return {Kind::kCharacter, length};
 }
 
+std::size_t valid_utf8_length(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const Utf8Step step = utf8_step(text.substr(length));
+    if (step.kind != Utf8Step::Kind::kCharacter) break;
+    length += step.length;
+  }
+  return length;
+}
+
 std::string replace_invalid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -23,6 +23,9 @@ struct Utf8Step {
 /// What stands at the beginning of a text that is not empty.
 Utf8Step utf8_step(std::string_view text);
 
+/// Bytes in front of the first that is not UTF-8; all of them if there is none.
+std::size_t valid_utf8_length(std::string_view text);
+
 /// The text with U+FFFD for everything that is not UTF-8.
 std::string replace_invalid_utf8(std::string_view text);
 
