@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "model/gguf_tokenizer.h"
@@ -124,15 +122,6 @@ Result<ModelSummary> summarize(const GgufFile& file) {
   }
   QUIRE_ASSIGN_OR_RETURN(summary.tokenizer, tokenizer_summary(file));
   return summary;
-}
-
-Status inspect_file(const std::filesystem::path& path, bool json, std::FILE* out) {
-  QUIRE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
-  QUIRE_ASSIGN_OR_RETURN(const ModelSummary summary, summarize(file));
-  const std::string text = json ? inspect_json(file, summary) : inspect_text(file, summary);
-  if (std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fflush(out) != 0)
-    return fail(ErrorCode::kIo, "cannot write: {}", std::strerror(errno));
-  return {};
 }
 
 }  // namespace quire

@@ -2,20 +2,17 @@
 // What a model file says of itself. Works for every architecture, also those the engine cannot run.
 
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/gguf.h"
 #include "text/tokenizer.h"
 
 namespace quire {
-
-/// Prints the file to `out`: for people, or as one JSON object. Text from the file is escaped.
-Status inspect_file(const std::filesystem::path& path, bool json, std::FILE* out);
 
 /// The KV cache's row layout as the hyper-parameters imply it.
 struct KvSummary {
@@ -47,6 +44,7 @@ struct ModelSummary {
 /// Everything that is wrong with the values is an error; what is merely absent is left out.
 Result<ModelSummary> summarize(const GgufFile& file);
 
+/// For people, or as one JSON object. Text from the file is escaped.
 std::string inspect_text(const GgufFile& file, const ModelSummary& summary);
 std::string inspect_json(const GgufFile& file, const ModelSummary& summary);
 

@@ -170,23 +170,13 @@ TEST(Inspect, RefusesImpossibleHyperParameters) {
   }
 }
 
-TEST(Inspect, FileThatIsNoModel) {
-  const auto status = inspect_file("/no/such/model.gguf", false, stderr);
-  ASSERT_FALSE(status.has_value());
-  EXPECT_EQ(status.error().code, ErrorCode::kIo);
-}
-
 // 30 layers x 3 KV heads x 2 x 64 elements x 2 bytes; the `gguf` package counts the parameters.
 TEST(Inspect, SmolLM2) {
-  std::FILE* out = std::tmpfile();
-  ASSERT_NE(out, nullptr);
-  const auto status = inspect_file(QUIRE_MODELS "/SmolLM2-135M-Instruct.Q4_1.gguf", true, out);
-  ASSERT_TRUE(status.has_value()) << status.error().message << " (`make test` fetches it)";
-  std::string text(static_cast<std::size_t>(std::ftell(out)), '\0');
-  std::rewind(out);
-  ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
-  std::fclose(out);
-  const json::value value = json::parse(text);
+  const auto file = GgufFile::open(QUIRE_MODELS "/SmolLM2-135M-Instruct.Q4_1.gguf");
+  ASSERT_TRUE(file.has_value()) << file.error().message << " (`make test` fetches it)";
+  const auto summary = summarize(*file);
+  ASSERT_TRUE(summary.has_value()) << summary.error().message;
+  const json::value value = json::parse(inspect_json(*file, *summary));
   EXPECT_EQ(value.at("kv").at("bytes_per_token").at("f16").to_number<int>(), 23040);
   EXPECT_EQ(value.at("parameters").to_number<int>(), 134515008);
   EXPECT_EQ(value.at("tokenizer").at("special").at("eos").at("text").as_string(), "<|im_end|>");

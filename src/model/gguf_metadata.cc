@@ -78,7 +78,7 @@ class MetadataWalk {
     if (!is_plain_utf8(raw_.key))
       return fail_here(ErrorCode::kInvalidData,
                        "the key is not valid UTF-8 or holds control characters");
-    return {};
+    return charge(sizeof(GgufKeyValue) + length);
   }
 
   Status read_value() {

@@ -20,8 +20,6 @@ class TokenIndex {
   /// The text must outlive the index. The first of equal texts counts.
   void insert(std::string_view text, TokenId id);
   std::optional<TokenId> find(std::string_view text) const;
-  /// The length of the longest text, in bytes.
-  std::size_t longest() const { return longest_; }
 
  private:
   struct Slot {
@@ -33,7 +31,7 @@ class TokenIndex {
   std::size_t locate(std::string_view text) const;
 
   std::vector<Slot> slots_;  // a power of two of them, at most half in use
-  std::size_t longest_ = 0;
+  std::size_t longest_ = 0;  // bytes of the longest text
 };
 
 }  // namespace quire
