@@ -76,6 +76,7 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
     const std::string& token = data_.tokens[i];
     switch (data_.kinds[i]) {
       case TokenKind::kControl:
+      case TokenKind::kUnknown:
         control.push_back({token, id});
         break;
       case TokenKind::kUserDefined:
@@ -93,7 +94,6 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
       case TokenKind::kNormal:
         pieces_.insert(token, id);
         break;
-      case TokenKind::kUnknown:
       case TokenKind::kUnused:
         break;
     }

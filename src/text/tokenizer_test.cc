@@ -74,6 +74,14 @@ TEST(SpmTokenizer, MergesTheBestScoreFirst) {
   EXPECT_EQ(pieces(*tokenizer, "b c"), (Pieces{"▁", "b▁", "c"}));
 }
 
+// As in Hugging Face's tokenizer of Llama 2, where <unk> is a special token like <s>.
+TEST(SpmTokenizer, TheUnknownTokenIsSpecialToo) {
+  const auto tokenizer = create(spm_data());
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(pieces(*tokenizer, "<unk>ab", ParseSpecial::kYes), (Pieces{"<unk>", "▁ab"}));
+  EXPECT_EQ(pieces(*tokenizer, "<unk>ab").front(), "▁");
+}
+
 TEST(SpmTokenizer, SpellsUnknownCharactersInBytes) {
   const auto tokenizer = create(spm_data());
   ASSERT_TRUE(tokenizer);
