@@ -1,4 +1,5 @@
-# Every dependency comes from Debian (tools/setup lists them, with the reason for each) or crates.io.
+# Every dependency comes from Debian (tools/packages.txt lists them, with the reason for each) or
+# crates.io (rust/quire_bridge/Cargo.toml).
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(tl-expected REQUIRED)
