@@ -11,12 +11,15 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 300
 # The micro-benchmarks that `make bench` runs; all of them (KERNELS=.) take a quarter of an hour.
 KERNELS ?= gemv/.*/(Q4_1|Q8_0)/1536
+# What a person types is passed on to the letter: a $ in a prompt is no variable of make.
+override PROMPT := $(value PROMPT)
+override ARGS := $(value ARGS)
 export MODEL PROMPT ARGS
 
 BUILD_DIR := build/release
 PYTEST := .venv/bin/python -m pytest -q -p no:cacheprovider
 # ctest names every passed test; a log is better without.
-CTEST := ctest --output-on-failure -j $(shell nproc)
+CTEST := ctest --output-on-failure --no-tests=error -j $(shell nproc)
 ONLY_NEWS := grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +\#[0-9]+: .* Passed )'
 
 # What reads bytes from outside, and what hands memory out: these run under the address and
@@ -90,4 +93,4 @@ install: completions ## install the binary, completions and documents under PREF
 	@cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean: ## remove everything that was built; models and packages stay
-	@rm -rf build .venv compile_commands.json
+	@rm -rf build rust/target .venv compile_commands.json
