@@ -1,6 +1,7 @@
 # quire_bridge: the one Rust library, built by cargo with the locked crates. Every preset shares one
 # build, since nothing in it depends on the C++ flags.
-find_program(CARGO_PROGRAM cargo HINTS $ENV{CARGO_HOME}/bin $ENV{HOME}/.cargo/bin REQUIRED)
+# The one in PATH is the one that tools/setup has checked; the folders are for where PATH has none.
+find_program(CARGO_PROGRAM cargo PATHS $ENV{CARGO_HOME}/bin $ENV{HOME}/.cargo/bin REQUIRED)
 
 set(bridge_source ${PROJECT_SOURCE_DIR}/rust/quire_bridge)
 set(bridge_target ${PROJECT_SOURCE_DIR}/rust/target)
