@@ -1,0 +1,118 @@
+"""B38, B39, B41: files whose lengths, counts and dimensions lie, as a whole process.
+
+That the right key and byte are named is tested beside the reader (gguf_hostile_test.cc,
+hparams_test.cc); here every command must refuse them in one line, within 512 MB of address space,
+a second of processor time and 50 MB of memory.
+"""
+
+import importlib.util
+import os
+import resource
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+_spec = importlib.util.spec_from_file_location("make_corpus", TESTS / "fuzz/make_corpus.py")
+corpus = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(corpus)
+
+U32, STRING, ARRAY = corpus.U32, corpus.STRING, corpus.ARRAY
+COMMANDS = [["inspect"], ["run", "-p", "a"], ["tokenize"], ["detokenize"]]
+
+
+def tensor_of(ne, kind=0):
+    return corpus.gguf([], [corpus.tensor("t", kind, ne, 0)], 64)
+
+
+def patched(suffix, value):
+    """A model that works, but for one hyper-parameter."""
+    data = (TESTS / "data/tiny/llama_gqa2_d80.gguf").read_bytes()
+    record = corpus.text(f"llama.{suffix}") + struct.pack("<I", U32)
+    assert data.count(record) == 1, suffix
+    at = data.index(record) + len(record)
+    return data[:at] + struct.pack("<I", value) + data[at + 4:]
+
+
+# Refused by whatever reads the file.
+NO_GGUF = {
+    # B38: zero and odd fields
+    **{f"B38 alignment {n}": corpus.gguf([corpus.key("general.alignment", U32, n)],
+                                         [corpus.tensor("t", 0, [8], 0)], 64)
+       for n in (0, 3, 1 << 31)},
+    **{f"B38 tensor type {n}": tensor_of([8], n) for n in (4, 99, 2**32 - 1)},
+    "B38 ne 0": tensor_of([8, 0]),
+    # B39: dimensions and counts that overflow
+    **{f"B39 ne {ne}": tensor_of(ne) for ne in ([2**42 + 1], [2**63 - 1, 2], [2**32, 2**32],
+                                               [2**62, 4], [2**64 - 1])},
+    "B39 n_dims 5": tensor_of([1] * 5),
+    "B39 n_dims 2^32-1": corpus.gguf([], [corpus.text("t") + struct.pack("<I", 2**32 - 1)
+                                          + bytes(64)]),
+    "B39 n_tensors 2^61": corpus.gguf([], n_tensors=1 << 61),
+    "B39 n_kv 2^63": corpus.gguf([], n_keys=1 << 63),
+    # B41: lengths used as sizes
+    "B41 string 2^48": corpus.gguf([corpus.text("general.architecture")
+                                    + struct.pack("<IQ", STRING, 1 << 48)]),
+    "B41 key name 2^48": corpus.gguf([struct.pack("<Q", 1 << 48) + b"abc" + bytes(32)]),
+    **{f"B41 array 2^62 of type {kind}": corpus.gguf([corpus.array("a", kind, [], count=1 << 62)])
+       for kind in (*corpus.FORMATS, STRING)},
+    "B41 arrays 10000 deep": corpus.gguf([corpus.text("n") + struct.pack("<I", ARRAY)
+                                          + struct.pack("<IQ", ARRAY, 1) * 10_000]),
+    "B41 n_kv 2^32 in 60 bytes": (corpus.gguf([], n_keys=1 << 32) + bytes(60))[:60],
+    **{f"B41 cut after {n} bytes": patched("block_count", 2)[:n] for n in (24, 36, 88, 1000, 8000)},
+}
+
+# A GGUF file, but no model.
+NO_MODEL = {f"B38 {suffix} {value}": patched(suffix, value) for suffix, value in [
+    ("block_count", 0), ("block_count", 1), ("block_count", 3), ("block_count", 1 << 31),
+    ("attention.head_count", 0), ("attention.head_count", 3), ("attention.head_count", 1 << 31),
+    ("attention.head_count_kv", 0), ("attention.head_count_kv", 3),
+    ("embedding_length", 0), ("embedding_length", 7), ("embedding_length", 1 << 31),
+    ("feed_forward_length", 0), ("context_length", 0), ("rope.dimension_count", 0),
+    ("rope.dimension_count", 3), ("attention.key_length", 0), ("attention.key_length", 81)]}
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+
+
+def refuse(binary, command, file):
+    """Runs the command, and returns the sentence it ends with."""
+    read, write = os.pipe()
+    with subprocess.Popen([binary, command[0], file, *command[1:]], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=write, preexec_fn=limit) as process:
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            error = pipe.read().decode()
+        assert process.stdout.read() == b""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1, (command, process.returncode, error)
+    assert error.startswith("quire: ") and error.count("\n") == 1, error
+    assert usage.ru_maxrss < 50 << 10, f"{usage.ru_maxrss} KiB"  # ru_maxrss is in KiB on Linux
+    return error
+
+
+@pytest.mark.parametrize("name", NO_GGUF)
+def test_b38_b39_b41_a_file_that_lies_is_refused_by_every_command(binary, tmp_path, name):
+    file = tmp_path / "evil.gguf"
+    file.write_bytes(NO_GGUF[name])
+    for command in COMMANDS:
+        assert "evil.gguf" in refuse(binary, command, file)
+
+
+@pytest.mark.parametrize("name", NO_MODEL)
+def test_b38_an_impossible_model_is_refused_by_name(binary, tmp_path, name):
+    file = tmp_path / "evil.gguf"
+    file.write_bytes(NO_MODEL[name])
+    error = refuse(binary, ["run", "-p", "a"], file)
+    assert "key 'llama." in error or "tensor '" in error
+
+
+def test_the_model_that_is_changed_works_unchanged(quire, tmp_path):
+    file = tmp_path / "good.gguf"
+    file.write_bytes(patched("block_count", 2))
+    quire("run", file, "-p", "a", "-n", "1")
