@@ -36,10 +36,18 @@ void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old,
 ThreadPool::ThreadPool(std::size_t n_threads) : spins_(n_threads <= available_cpus() ? kSpins : 0) {
   QUIRE_CHECK(n_threads >= 1);
   threads_.reserve(n_threads - 1);
-  for (std::size_t i = 1; i < n_threads; ++i) threads_.emplace_back([this, i] { worker_loop(i); });
+  try {
+    for (std::size_t i = 1; i < n_threads; ++i)
+      threads_.emplace_back([this, i] { worker_loop(i); });
+  } catch (...) {
+    stop_and_join();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop_and_join(); }
+
+void ThreadPool::stop_and_join() {
   stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

@@ -46,7 +46,8 @@ class ThreadPool {
     std::size_t index_;
   };
 
-  /// n_threads >= 1, counting the caller.
+  /// n_threads >= 1, counting the caller. Throws std::system_error if the system has no more
+  /// threads to give; none is left behind.
   explicit ThreadPool(std::size_t n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -60,6 +61,7 @@ class ThreadPool {
 
  private:
   void worker_loop(std::size_t index);
+  void stop_and_join();
   void arrive_and_wait();
 
   int spins_;  // before parking

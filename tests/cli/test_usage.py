@@ -1,6 +1,7 @@
 """Wrong usage is exit code 2 and a hint; bad input is exit code 1 and one sentence."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -114,6 +115,16 @@ def test_an_unknown_instruction_set_is_one_sentence(quire, smollm2, monkeypatch)
     monkeypatch.setenv("QUIRE_ISA", "avx1024")
     text = quire.error("run", smollm2, "-p", "a", expect=1)
     assert len(text.splitlines()) == 1 and "avx1024" in text and "scalar" in text
+
+
+def test_threads_that_the_system_refuses_are_one_sentence(binary, smollm2):
+    # 511 stacks of 8 MiB do not fit into 2 GiB of address space.
+    limited = 'ulimit -s 8192 && ulimit -v 2097152 && exec "$@"'
+    done = subprocess.run(["bash", "-c", limited, "bash", binary, "run", smollm2, "-p", "a",
+                           "--ctx", "64", "--threads", "512"], capture_output=True)
+    assert done.returncode == 1 and done.stdout == b""
+    text = done.stderr.decode()
+    assert text.startswith("quire: ") and len(text.splitlines()) == 1 and "512 threads" in text
 
 
 def test_a_prompt_that_does_not_fit_names_both_numbers(quire, smollm2):
