@@ -2,7 +2,6 @@
 // How well a model predicts a text. docs/cli.md defines every figure.
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 

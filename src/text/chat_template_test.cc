@@ -23,9 +23,8 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 /// The template rendered without messages.
-Result<std::string> render(std::string_view source,
-                           std::string_view context = "{\"messages\":[]}") {
-  auto parsed = ChatTemplate::parse(source, "<BOS>", "<EOS>");
+Result<std::string> render(std::string_view text, std::string_view context = "{\"messages\":[]}") {
+  auto parsed = ChatTemplate::parse(text, "<BOS>", "<EOS>");
   if (!parsed) return fail(parsed.error());
   return parsed->render_json(context);
 }
