@@ -37,6 +37,7 @@ TEST(SessionCases, ARepeatFromTheCacheIsTheFirstAnswerToTheBit) {
     const auto engine = load(options);
     for (const float penalty : {0.0f, 2.0f}) {
       GenerateRequest request = greedy(some_tokens(70), 12);
+      request.sampling.logprobs = true;
       request.sampling.n_logprobs = 3;
       request.sampling.presence_penalty = penalty;
       request.sampling.frequency_penalty = penalty;
