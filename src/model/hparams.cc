@@ -15,6 +15,9 @@ constexpr std::size_t kMaxLayers = 4096;
 constexpr std::size_t kMaxDim = std::size_t{1} << 24;
 constexpr std::size_t kMaxHeads = 65536;
 constexpr std::size_t kMaxHeadDim = 4096;
+// Known models have 1 to a few hundred; far beyond, an angle is no longer a number.
+constexpr float kMinFreqFactor = 1e-6f;
+constexpr float kMaxFreqFactor = 1e6f;
 constexpr std::size_t kMaxContext = std::size_t{1} << 31;
 
 /// One number for all layers or an array with one per layer.
@@ -167,11 +170,11 @@ Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, Ro
     rope.freq_factors.resize(ne);
     dequantize(factors->type, factors->data.data(), ne, rope.freq_factors.data());
     for (const float f : rope.freq_factors)
-      if (!(f > 0) || !std::isfinite(f))
+      if (!(f >= kMinFreqFactor && f <= kMaxFreqFactor))
         return fail(ErrorCode::kInvalidData,
-                    "{}: tensor 'rope_freqs.weight' at byte {} holds {}, but divisors of "
-                    "frequencies are positive",
-                    reader.file().name(), factors->offset, f);
+                    "{}: tensor 'rope_freqs.weight' at byte {} holds {}, which is not a divisor of "
+                    "frequencies from {} to {}",
+                    reader.file().name(), factors->offset, f, kMinFreqFactor, kMaxFreqFactor);
   }
   return rope;
 }

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/gguf_test_writer.h"
 
@@ -26,7 +29,7 @@ struct Keys {
 using Add = std::function<void(Keys&)>;
 
 Result<ModelSpec> read(const Add& add, std::uint64_t* offset = nullptr,
-                       const std::string& suffix = "") {
+                       const std::string& suffix = "", std::vector<float> freq_factors = {}) {
   Keys keys;
   keys.w.string("general.architecture", "llama");
   add(keys);
@@ -39,8 +42,15 @@ Result<ModelSpec> read(const Add& add, std::uint64_t* offset = nullptr,
     if (!keys.at.contains(name)) keys.u32(name, value);
   keys.w.tensor("token_embd.weight", id_of(TensorType::kF32), {64, 2}, 0);
   keys.w.data_bytes = 512;
+  const std::size_t factor_bytes = freq_factors.size() * sizeof(float);
+  if (factor_bytes > 0) {
+    keys.w.tensor("rope_freqs.weight", id_of(TensorType::kF32), {freq_factors.size()}, 512);
+    keys.w.data_bytes = 512 + factor_bytes;
+  }
   if (offset != nullptr) *offset = keys.at.at(suffix);
-  const auto bytes = keys.w.build();
+  auto bytes = keys.w.build();
+  std::copy_n(reinterpret_cast<const std::byte*>(freq_factors.data()), factor_bytes,
+              bytes.end() - static_cast<std::ptrdiff_t>(factor_bytes));
   QUIRE_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(bytes, "m.gguf"));
   return read_model_spec(file);
 }
@@ -94,6 +104,20 @@ TEST(Hparams, WhatCannotBeIsRefusedByKeyAndByte) {
         "m.gguf: key 'llama." + std::string(c.suffix) + "' at byte " + std::to_string(offset);
     EXPECT_TRUE(spec.error().message.starts_with(where)) << spec.error().message;
     EXPECT_NE(spec.error().message.find(c.why), std::string::npos) << spec.error().message;
+  }
+}
+
+TEST(Hparams, DivisorsOfFrequenciesKeepAnglesFinite) {
+  const auto with = [](float factor) {
+    return read([](Keys&) {}, nullptr, "", {1, 1, 8, factor, 1, 1, 1, 1});
+  };
+  ASSERT_TRUE(with(32).has_value()) << with(32).error().message;
+  // 1 / 1e-45 is infinite in f32, and infinity times position 0 is NaN.
+  for (const float bad : {0.0f, -1.0f, 1e-45f, 1e-7f, 1e7f, std::nanf(""), INFINITY}) {
+    const auto spec = with(bad);
+    ASSERT_FALSE(spec.has_value()) << bad;
+    EXPECT_NE(spec.error().message.find("tensor 'rope_freqs.weight' at byte"), std::string::npos)
+        << spec.error().message;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "model/finite_weights.h"
+
 namespace quire {
 namespace {
 
@@ -19,7 +21,7 @@ class Loader {
 
   Result<std::vector<float>> vector(const std::string& name, std::size_t n) {
     const std::uint64_t ne = n;
-    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, std::span(&ne, 1)));
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, finite_tensor(name, std::span(&ne, 1)));
     std::vector<float> out(n);
     dequantize(tensor->type, tensor->data.data(), n, out.data());
     count(*tensor);
@@ -50,7 +52,7 @@ class Loader {
   Result<const GgufTensor*> matrix_tensor(const std::string& name, std::size_t n_rows,
                                           std::size_t n_cols) {
     const std::array<std::uint64_t, 2> ne = {n_cols, n_rows};
-    return file_.require_tensor(name, ne);
+    return finite_tensor(name, ne);
   }
 
   /// A layer tensor that was not loaded belongs to a computation that would be left out.
@@ -67,6 +69,18 @@ class Loader {
   }
 
  private:
+  Result<const GgufTensor*> finite_tensor(const std::string& name,
+                                          std::span<const std::uint64_t> ne) {
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, ne));
+    if (!checked_.insert(tensor).second) return tensor;
+    if (const auto at = find_not_finite(tensor->type, tensor->data, pool_))
+      return fail(ErrorCode::kInvalidData,
+                  "{}: tensor '{}' at byte {}: element {} or its block holds a number that is not "
+                  "finite",
+                  file_.name(), name, tensor->offset, *at);
+    return tensor;
+  }
+
   void count(const GgufTensor& tensor) {
     used_.insert(tensor.name);
     done_bytes_ += tensor.data.size();
@@ -78,6 +92,7 @@ class Loader {
   ThreadPool& pool_;
   const std::function<void(double)>& progress_;
   std::unordered_set<std::string_view> used_;
+  std::unordered_set<const GgufTensor*> checked_;  // a tied embedding is asked for twice
   std::uint64_t done_bytes_ = 0;
   std::uint64_t total_bytes_ = 0;
 };

@@ -54,7 +54,11 @@ Result<float> check_logits(std::span<const float> logits) {
   if (bad) {
     const auto at =
         std::find_if(logits.begin(), logits.end(), [](float x) { return !(x <= kMaxLogit); });
-    return fail(ErrorCode::kInvalidData, "the logit of token {} is {}", at - logits.begin(), *at);
+    return fail(
+        ErrorCode::kInvalidData,
+        "the model computed {} for the logit of token {}: its weights are damaged, or values "
+        "grew beyond what floats hold",
+        std::isnan(*at) ? "no number" : "infinity", at - logits.begin());
   }
   if (max == -kInfinity) {
     return fail(ErrorCode::kInvalidData, "no token is possible: every logit is -inf");

@@ -170,8 +170,10 @@ TEST(Sampler, LogprobsStayFiniteForLargeLogits) {
 }
 
 TEST(Sampler, BrokenLogitsAreRefusedWithTheToken) {
-  EXPECT_EQ(failure(greedy(), {0, kNaN, 1}), "the logit of token 1 is nan");
-  EXPECT_EQ(failure(plain(), {0, 1, kInfinity}), "the logit of token 2 is inf");
+  EXPECT_NE(failure(greedy(), {0, kNaN, 1}).find("no number for the logit of token 1"),
+            std::string::npos);
+  EXPECT_NE(failure(plain(), {0, 1, kInfinity}).find("infinity for the logit of token 2"),
+            std::string::npos);
   EXPECT_EQ(failure(plain(), {-kInfinity, -kInfinity}),
             "no token is possible: every logit is -inf");
   auto params = greedy();
