@@ -180,6 +180,23 @@ TEST(ChatTemplate, HostileTemplatesEndInAnError) {
   }
 }
 
+TEST(ChatTemplate, MemoryGrowsWithTheMessages) {
+  // 32 MB of text out of nothing: too much for a greeting, a small part of what a book may take.
+  const auto parsed = ChatTemplate::parse(
+      "{% set n = namespace(s='a' * 1000000) %}{% for i in range(5) %}{% set n.s = n.s ~ n.s %}"
+      "{% endfor %}{{ n.s | length }}",
+      "", "");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const std::vector<ChatMessage> book = {{"user", std::string(4'000'000, 'b')}};
+  const auto with_book = parsed->render(book, true);
+  ASSERT_TRUE(with_book) << with_book.error().message;
+  EXPECT_EQ(*with_book, "32000000");
+  const std::vector<ChatMessage> greeting = {{"user", "Hi"}};
+  const auto with_greeting = parsed->render(greeting, true);
+  ASSERT_FALSE(with_greeting);
+  EXPECT_NE(with_greeting.error().message.find("bytes of memory"), std::string::npos);
+}
+
 // Whether these give a text or an error is the engine's business; they must give one of the two.
 TEST(ChatTemplate, DeepExpressionsAreSafe) {
   const std::pair<const char*, const char*> chains[] = {{"{{ ", "not "},

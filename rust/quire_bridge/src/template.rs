@@ -18,6 +18,9 @@ const MAX_SOURCE_BYTES: usize = 256 << 10;
 const MAX_DEPTH: usize = 200;
 // See the stack of `guard`.
 const MAX_FUEL: u64 = 1_000_000;
+// What a render may hold grows with what it is given: a short message is no reason for 100 MiB.
+const BASE_MEMORY_BYTES: usize = 24 << 20;
+const MEMORY_PER_CONTEXT_BYTE: usize = 32;
 const NAME: &str = "chat template";
 
 #[repr(C)]
@@ -30,6 +33,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// For a context of that many bytes.
+    fn scaled(self, context_bytes: usize) -> Limits {
+        let memory = context_bytes.saturating_mul(MEMORY_PER_CONTEXT_BYTE);
+        let memory_bytes = self.memory_bytes.min(memory.saturating_add(BASE_MEMORY_BYTES));
+        Limits { memory_bytes, ..self }
+    }
+
     fn budget(&self) -> Budget {
         Budget {
             memory_bytes: self.memory_bytes,
@@ -74,7 +84,8 @@ impl Template {
         }
         let environment = self.environment.clone();
         let max_bytes = self.limits.output_bytes;
-        let rendered = guard::run(self.limits.budget(), move || {
+        let limits = self.limits.scaled(context_json.len());
+        let rendered = guard::run(limits.budget(), move || {
             let context: serde_json::Value = serde_json::from_str(&context_json)
                 .map_err(|e| format!("the template's context is not JSON: {e}"))?;
             if !context.is_object() {
@@ -95,7 +106,7 @@ impl Template {
         });
         rendered.map_err(|why| {
             self.abandoned.fetch_or(why != Stopped::NoThread, Ordering::Relaxed);
-            refusal(&why, &self.limits)
+            refusal(&why, &limits)
         })?
     }
 }
