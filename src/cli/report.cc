@@ -86,6 +86,7 @@ std::string report_json(const RunReport& report, bool with_logprobs) {
       {"prompt_tokens", result.prompt_tokens},
       {"completion_tokens", result.tokens.size()},
       {"finish_reason", finish_reason_name(result.finish_reason)},
+      {"error", nullptr},
       {"logprobs", nullptr},
       {"seed", seed},
       {"timings",
@@ -97,6 +98,7 @@ std::string report_json(const RunReport& report, bool with_logprobs) {
                           {"pages", pages_in_use(stats)},
                           {"page_size", stats.page_size},
                           {"type", kv_type_name(type)}}}};
+  if (result.error) object["error"] = replace_invalid_utf8(result.error->message);
   if (with_logprobs) object["logprobs"] = logprobs_json(report);
   return json::serialize(object);
 }

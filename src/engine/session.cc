@@ -16,6 +16,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kError:
+      return "error";
   }
   return "unknown";
 }
@@ -92,12 +94,22 @@ Result<GenerateResult> Session::decode(const GenerateRequest& request, const Gen
     if (sink.on_text) wanted = sink.on_text(text);
   };
 
+  const auto break_off = [&](Error error) {
+    result.finish_reason = FinishReason::kError;
+    result.error = std::move(error);
+  };
+
   result.finish_reason = FinishReason::kLength;
   while (true) {
-    QUIRE_ASSIGN_OR_RETURN(SampledToken sampled, sampler.sample(logits.row(0)));
-    const TokenId token = sampled.token;
+    auto sampled = sampler.sample(logits.row(0));
+    if (!sampled) {
+      if (result.tokens.empty()) return fail(std::move(sampled).error());
+      break_off(std::move(sampled).error());
+      break;
+    }
+    const TokenId token = sampled->token;
     sampler.accept(token);
-    result.tokens.push_back(std::move(sampled));
+    result.tokens.push_back(std::move(*sampled));
     if (tokenizer.is_end_of_generation(token) && !request.ignore_eos) {
       result.finish_reason = FinishReason::kStop;
       break;
@@ -115,7 +127,12 @@ Result<GenerateResult> Session::decode(const GenerateRequest& request, const Gen
 
     const StepItem item{
         .sequence = sequence_, .tokens = std::span(&token, 1), .logits = LogitsWanted::kLast};
-    QUIRE_ASSIGN_OR_RETURN(logits, engine_.step(std::span(&item, 1)));
+    auto next = engine_.step(std::span(&item, 1));
+    if (!next) {  // what was generated is not lost with what could not be
+      break_off(std::move(next).error());
+      break;
+    }
+    logits = *next;
     cached_.push_back(token);
     ++result.timings.decode_tokens;
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ struct GenerateRequest {
   bool ignore_eos = false;
 };
 
-enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled };
+enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 std::string_view finish_reason_name(FinishReason reason);
 
 struct GenerateTimings {
@@ -37,6 +38,7 @@ struct GenerateResult {
   std::vector<SampledToken> tokens;
   std::size_t prompt_tokens = 0;
   FinishReason finish_reason = FinishReason::kLength;
+  std::optional<Error> error;  // with kError: why nothing could follow the tokens there are
   GenerateTimings timings;
 };
 
@@ -56,6 +58,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// An error if there is no answer at all; one that breaks off is a result with kError.
   Result<GenerateResult> generate(const GenerateRequest& request, const GenerateSink& sink = {});
 
   std::size_t cached_tokens() const { return cached_.size(); }

@@ -120,6 +120,36 @@ TEST(Session, SeedsReproduce) {
   EXPECT_NE(first, ids(*b.generate(request)));
 }
 
+TEST(Session, WhatWasGeneratedOutlivesARefusalOfMemory) {
+  // Three pages in each layer: 48 tokens. The prompt takes 40.
+  EngineOptions options = tiny_options("llama_mha_d64");
+  const auto roomy = load(options);
+  const auto whole = Session(*roomy).generate(greedy(some_tokens(40), 30));
+  ASSERT_TRUE(whole.has_value());
+  options.kv_memory = 3 * roomy->spec().layers.size() * roomy->kv().stats().page_bytes;
+  const auto engine = load(options);
+  Session session(*engine);
+  std::string streamed;
+  const auto cut = session.generate(greedy(some_tokens(40), 30), {.on_text =
+                                                                      [&](std::string_view text) {
+                                                                        streamed += text;
+                                                                        return true;
+                                                                      },
+                                                                  .on_prefill = {}});
+  ASSERT_TRUE(cut.has_value()) << cut.error().message;
+  EXPECT_EQ(cut->finish_reason, FinishReason::kError);
+  ASSERT_TRUE(cut->error.has_value());
+  EXPECT_EQ(cut->error->code, ErrorCode::kOutOfMemory);
+  // 48 tokens are cached; the one that their logits give is the last.
+  EXPECT_EQ(cut->tokens.size(), 9u);
+  EXPECT_EQ(session.cached_tokens(), 48u);
+  const std::vector<TokenId> expected = ids(*whole);
+  EXPECT_EQ(ids(*cut), std::vector<TokenId>(expected.begin(), expected.begin() + 9));
+  EXPECT_EQ(streamed, cut->text);
+  EXPECT_TRUE(engine->kv().validate().has_value());
+  EXPECT_TRUE(session.generate(greedy(some_tokens(20), 5)).has_value());  // and it goes on
+}
+
 TEST(Session, RefusalsLeaveTheSessionUsable) {
   EngineOptions options = tiny_options("llama_mha_d64");
   options.context = 64;
