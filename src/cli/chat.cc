@@ -55,6 +55,7 @@ class Conversation {
     if (result) {
       if (!result->text.ends_with('\n')) out.write("\n");
       write_stderr(report_turn(*result, engine_));
+      if (result->error) return fail(std::move(*result->error));
     }
     return result;
   }

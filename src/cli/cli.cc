@@ -1,10 +1,13 @@
 #include "cli/cli.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "cli/console.h"
 
@@ -22,6 +25,14 @@ constexpr const char* kExamples = R"(Examples:
 `quire COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong
 usage, 130 interrupted.)";
 
+// Models are mapped, so a file that is cut short under us, or a disk that fails, is this signal.
+void on_lost_file(int) {
+  constexpr std::string_view kMessage =
+      "quire: a model file was cut short or could not be read while it was in use\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(kExitFailure);
+}
+
 // Tells where to read on, for the subcommand that was meant.
 std::string help_hint(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
@@ -34,6 +45,10 @@ int dispatch(CommandLine& line, int argc, char** argv) {
   } catch (const CLI::Success& request) {  // --help, --version
     return line.app->exit(request);
   } catch (const CLI::ParseError& error) {
+    const std::string first = argv[1];
+    if (line.app->get_subcommands().empty() && !first.starts_with('-')) {
+      return usage_error("there is no command '{}'\nTry 'quire --help'.", first);
+    }
     return usage_error("{}\nTry '{}'.", error.what(), help_hint(*line.app));
   }
   for (const auto& command : line.commands) {
@@ -65,6 +80,7 @@ CommandLine::~CommandLine() = default;
 int cli_main(int argc, char** argv) {
   // A reader that went away is a failed write, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGBUS, on_lost_file);
   try {
     CommandLine line;
     if (argc < 2) {

@@ -10,8 +10,12 @@
 #include <csignal>
 #include <cstring>
 
+#include "model/gguf_text.h"
+
 namespace quire {
 namespace {
+
+constexpr std::size_t kMaxMessageBytes = 8192;  // two paths of the longest kind
 
 volatile std::sig_atomic_t interrupt_seen = 0;
 
@@ -48,7 +52,7 @@ void write_stderr(std::string_view text) {
 }
 
 int failure(const Error& error) {
-  say("quire: {}\n", error.message);
+  say("quire: {}\n", printable(error.message, kMaxMessageBytes));
   return kExitFailure;
 }
 
@@ -74,15 +78,22 @@ Result<std::string> read_text(const std::filesystem::path& path) {
   return text;
 }
 
+std::string text_name(const std::filesystem::path& path) {
+  return path == "-" ? "standard input" : path.string();
+}
+
 bool read_line(std::string& line) {
   static std::string pending;  // read, but behind the line that was asked for
   line.clear();
+  std::size_t searched = 0;
   while (true) {
-    if (const auto end = pending.find('\n'); end != std::string::npos) {
+    if (const auto end = pending.find('\n', searched); end != std::string::npos) {
       line = pending.substr(0, end);
       pending.erase(0, end + 1);
+      if (line.ends_with('\r')) line.pop_back();
       return true;
     }
+    searched = pending.size();
     std::array<char, 4096> buffer;
     const ssize_t n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR && !InterruptGuard::interrupted()) continue;

@@ -26,6 +26,7 @@ template <typename... Args>
   return kExitUsage;
 }
 
+/// Says it in one line: what a file put into the message cannot move the cursor or add a line.
 [[nodiscard]] int failure(const Error& error);
 
 /// Standard output without a buffer, so that text appears when it is written.
@@ -47,7 +48,11 @@ class Output {
 /// A whole file, "-" for standard input.
 Result<std::string> read_text(const std::filesystem::path& path);
 
-/// The next line of standard input without its newline; false at the end or on Ctrl-C.
+/// What to call it in a sentence.
+std::string text_name(const std::filesystem::path& path);
+
+/// The next line of standard input without its newline (a carriage return before it included);
+/// false at the end or on Ctrl-C.
 bool read_line(std::string& line);
 
 /// While it lives, the first Ctrl-C only sets a flag. The second ends the process at once.

@@ -145,7 +145,7 @@ int eval(const EvalFlags& flags) {
   if (windows.empty()) {
     return failure({ErrorCode::kInvalidArgument,
                     fmt::format("{} has {} tokens, fewer than one window of {} (see --ctx)",
-                                flags.text, ids->size(), options.context)});
+                                text_name(flags.text), ids->size(), options.context)});
   }
   if (flags.max_windows > 0 && windows.size() > flags.max_windows) {
     windows.resize(flags.max_windows);
@@ -187,10 +187,10 @@ Command add_eval_command(CLI::App& root) {
   app->add_option("--stride", flags->stride,
                   "Tokens between the starts of windows (default: --ctx)")
       ->type_name("N")
-      ->check(number_in(1, 1e9));
+      ->transform(integer_in(1, 1'000'000'000));
   app->add_option("--windows", flags->max_windows, "Stop after this many windows")
       ->type_name("N")
-      ->check(number_in(1, 1e9));
+      ->transform(integer_in(1, 1'000'000'000));
   app->add_flag("--kl-reference", flags->kl_reference,
                 "Also measure how far the fast path is from f32");
   app->add_flag("--json", flags->json, "One JSON object");

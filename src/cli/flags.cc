@@ -66,6 +66,18 @@ CLI::Validator number_in(double min, double max) {
           ""};
 }
 
+CLI::Validator integer_in(std::int64_t min, std::int64_t max) {
+  return {[min, max](std::string& text) {
+            std::int64_t value = 0;
+            if (!parse_all(text, value) || value < min || value > max) {
+              return fmt::format("{} is not an integer from {} to {}", text, min, max);
+            }
+            text = std::to_string(value);  // 010 is ten, as anyone reads it
+            return std::string();
+          },
+          ""};
+}
+
 void add_model_argument(CLI::App& app, std::string& model) {
   app.add_option("MODEL", model, "The model, a .gguf file (the first part of a split one)")
       ->required()
@@ -74,14 +86,14 @@ void add_model_argument(CLI::App& app, std::string& model) {
 
 void EngineFlags::add_to(CLI::App& app) {
   add_model_argument(app, model);
-  const auto max_count = static_cast<double>(std::numeric_limits<std::int32_t>::max());
+  constexpr auto kMaxCount = std::numeric_limits<std::int32_t>::max();
   app.add_option("--ctx", numbers.context, "Tokens the context holds (default: as trained)")
       ->type_name("N")
-      ->check(number_in(1, max_count))
+      ->transform(integer_in(1, kMaxCount))
       ->group(kModelGroup);
   app.add_option("--threads", numbers.n_threads, "Threads that compute (default: every CPU)")
       ->type_name("N")
-      ->check(number_in(1, kMaxThreads))
+      ->transform(integer_in(1, kMaxThreads))
       ->group(kModelGroup);
   choices_only(app.add_option("--page-size", numbers.page_size,
                               "Tokens per page of the KV cache (default 16)"),
@@ -99,7 +111,7 @@ void EngineFlags::add_to(CLI::App& app) {
   app.add_option("--prefill-chunk", numbers.prefill_chunk,
                  "Prompt tokens per forward pass (default 256); changes speed, not the answer")
       ->type_name("N")
-      ->check(number_in(1, kMaxPrefillChunk))
+      ->transform(integer_in(1, kMaxPrefillChunk))
       ->group(kModelGroup);
   app.add_flag("--reference", reference,
                "Compute and cache in f32 with dequantized weights: slow, for comparison")
@@ -128,7 +140,7 @@ void SamplingFlags::add_to(CLI::App& app) {
          "Temperature (default 0.8); 0 always takes the likeliest token");
   app.add_option("--top-k", params.top_k, "Keep the N likeliest tokens (default 40); 0: off")
       ->type_name("N")
-      ->check(number_in(0, std::numeric_limits<std::int32_t>::max()))
+      ->transform(integer_in(0, std::numeric_limits<std::int32_t>::max()))
       ->group(kSamplingGroup);
   number("--top-p", params.top_p, 1e-6, 1,
          "Keep the likeliest tokens that reach X together (default 0.95); 1: off");
@@ -142,7 +154,7 @@ void SamplingFlags::add_to(CLI::App& app) {
          "Subtract X for each time that a token occurred");
   app.add_option("--seed", seed, "Makes the answer reproducible (default: random)")
       ->type_name("N")
-      ->check(number_in(0, 9223372036854774784.0))
+      ->transform(integer_in(0, std::numeric_limits<std::int64_t>::max()))
       ->group(kSamplingGroup);
   app.add_option("--logit-bias", biases,
                  "Add to a token's logit: 15043+1, 15043-1, 15043-inf forbids it; repeatable")
@@ -154,7 +166,7 @@ void SamplingFlags::add_to(CLI::App& app) {
   app.add_option("--logprobs", logprobs,
                  "Report each token's log-probability and N alternatives (with --json)")
       ->type_name("N")
-      ->check(number_in(0, 1000))
+      ->transform(integer_in(0, 1000))
       ->group(kSamplingGroup);
 }
 

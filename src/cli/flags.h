@@ -21,6 +21,10 @@ namespace quire {
 /// A number within [min, max]. NaN is in no range.
 CLI::Validator number_in(double min, double max);
 
+/// A decimal integer within [min, max], for transform(): what is stored has no leading zeros, which
+/// the parser would take for octal.
+CLI::Validator integer_in(std::int64_t min, std::int64_t max);
+
 /// The option takes one of these, and says so in the help as "a|b".
 CLI::Option* choices_only(CLI::Option* option, std::vector<std::string> choices);
 

@@ -58,7 +58,7 @@ Result<std::string> read_prompt(const RunFlags& flags) {
   // Editors and echo end a file with a newline that nobody means.
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
-  if (text.empty()) return fail(ErrorCode::kInvalidArgument, "{} is empty", flags.file);
+  if (text.empty()) return fail(ErrorCode::kInvalidArgument, "{} is empty", text_name(flags.file));
   return text;
 }
 
@@ -82,6 +82,7 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const RunFlags&
   }
   auto messages = system_messages(flags);
   messages.push_back({"user", text});
+  QUIRE_RETURN_IF_ERROR(check_message(flags.system));
   QUIRE_RETURN_IF_ERROR(check_message(text));
   return encode_chat(engine.tokenizer(), **chat, messages, true);
 }
@@ -105,6 +106,7 @@ int answer(Engine& engine, const RunFlags& flags, const GenerateRequest& request
     write_stderr(report_figures(report, draws && flags.sampling.seed < 0));
   }
   const int exit_code = out.finish();
+  if (result->error) return failure(*result->error);
   return InterruptGuard::interrupted() ? kExitInterrupted : exit_code;
 }
 
@@ -152,7 +154,7 @@ Command add_run_command(CLI::App& root) {
                   "Tokens to generate at most (default: until the model ends or the context "
                   "is full)")
       ->type_name("N")
-      ->check(number_in(1, 1e9));
+      ->transform(integer_in(1, 1'000'000'000));
   app->add_flag("--chat", flags->chat, "A conversation; its cache is kept between turns");
   flags->system_option =
       app->add_option("--system", flags->system, "The system message")->type_name("TEXT");

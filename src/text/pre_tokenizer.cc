@@ -104,7 +104,7 @@ Result<const PreTokenizer*> find_pre_tokenizer(std::string_view name) {
   return fail(ErrorCode::kUnsupported,
               "tokenizer.ggml.pre names the pre-tokenizer '{}', which is not known here; known are "
               "{}",
-              name, fmt::join(names, ", "));
+              name.substr(0, 64), fmt::join(names, ", "));
 }
 
 }  // namespace quire

@@ -56,3 +56,9 @@ def test_a_full_context_is_said_and_ends_a_script(quire, smollm2):
                  stdin="Hi.\n" + "word " * 100 + "\n")
     assert len(turns(done)) == 1
     assert "64" in done.stderr.decode().splitlines()[-1]
+
+
+def test_lines_may_end_as_on_windows(quire, smollm2):
+    done = quire("run", smollm2, "--chat", "--ctx", "256", "-n", "3", "--temp", "0",
+                 stdin="Hi\r\n/quit\r\nnot read\r\n")
+    assert done.stderr.decode().count("[prefill") == 1

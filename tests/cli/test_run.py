@@ -1,8 +1,10 @@
 """quire run: what it prints, and that sampling options do what they say."""
 
+import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -188,3 +190,33 @@ def test_ctrl_c_ends_the_answer_and_still_gives_figures(binary, smollm2):
         _, error = process.communicate(timeout=60)
         assert process.returncode == 130
     assert b"finished by cancelled" in error and b"cache" in error
+
+
+def test_full_memory_keeps_what_was_generated(quire, smollm2):
+    # 30 layers, 3 pages of 16 tokens each; a page holds 3 KV heads of 64, K and V, in f16.
+    memory = 30 * 3 * 16 * 3 * 64 * 2 * 2
+    args = ["-p", PROMPT, "--ignore-eos", "--temp", "0"]
+    whole = quire.run_json(*args, "-n", "40")
+    cut = quire("run", smollm2, *args, "-n", "40", "--json", "--kv-memory", memory, expect=1)
+    out = json.loads(cut.stdout)
+    assert out["finish_reason"] == "error" and out["error"] in cut.stderr.decode()
+    # 48 tokens fit; the one that their logits give comes on top.
+    assert out["completion_tokens"] == 48 - out["prompt_tokens"] + 1
+    assert out["tokens"] == whole["tokens"][:len(out["tokens"])]
+    assert whole["text"].startswith(out["text"].rstrip("\ufffd")) and whole["error"] is None
+    shown = quire("run", smollm2, *args, "-n", "40", "--kv-memory", memory, expect=1)
+    assert shown.stdout.decode() == out["text"] + "\n"
+    assert "finished by error" in shown.stderr.decode()
+    assert shown.stderr.decode().splitlines()[-1] == "quire: " + out["error"]
+
+
+def test_a_model_that_is_cut_short_in_use_is_one_sentence(binary, smollm2, tmp_path):
+    model = tmp_path / "model.gguf"
+    shutil.copyfile(smollm2, model)
+    chat = subprocess.Popen([binary, "run", model, "--chat", "--ctx", "128", "-n", "4"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert chat.stderr.readline().startswith(b"load ")
+    os.truncate(model, 4096)  # rows of the embedding are read from the file when they are needed
+    out, errors = chat.communicate(b"Hello\n", timeout=60)
+    assert chat.returncode == 1 and out == b""
+    assert errors.startswith(b"quire: ") and b"cut short" in errors and errors.count(b"\n") == 1

@@ -154,3 +154,34 @@ def test_a_model_without_a_template_cannot_chat(quire, gemma3):
 def test_a_context_beyond_the_trained_one_is_a_warning(quire, smollm2):
     done = quire("run", smollm2, "-p", "a", "-n", "1", "--ctx", "9000", "--kv-memory", "64MiB")
     assert "9000" in done.stderr.decode() and "8192" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("value", ["0x10", "2.5", "1e3", " 2", "nan", "9999999999999999999", ""])
+def test_a_count_is_a_decimal_integer(quire, smollm2, value):
+    assert "is not an integer" in quire.error("run", smollm2, "-p", "x", "-n", value, expect=2)
+
+
+def test_leading_zeros_do_not_make_a_number_octal(quire, smollm2):
+    out = quire.run_json("-p", "Hi", "-n", "010", "--ignore-eos")
+    assert len(out["tokens"]) == 10
+
+
+def test_an_unknown_command_is_named(quire):
+    assert "no command 'frobnicate'" in quire.error("frobnicate", expect=2)
+
+
+def test_a_message_is_one_line_whatever_it_quotes(quire, smollm2):
+    error = quire.error("detokenize", smollm2, stdin=b"12 \x1b2J\x07\xff", expect=1)
+    assert r"'\x1b2J\x07\xff' is not a token id" in error and error.count("\n") == 1
+    error = quire.error("inspect", "no\nsuch\x1bfile", expect=1)
+    assert r"no\x0asuch\x1bfile" in error and error.count("\n") == 1
+
+
+def test_a_system_message_that_is_not_utf8_is_refused(quire, smollm2):
+    error = quire.error("run", smollm2, "--system", b"\xff".decode(errors="surrogateescape"),
+                        "-p", "Hi", expect=1)
+    assert "not valid UTF-8" in error
+
+
+def test_standard_input_has_a_name(quire, smollm2):
+    assert "standard input is empty" in quire.error("run", smollm2, "-f", "-", stdin=b"\n", expect=1)
