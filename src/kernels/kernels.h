@@ -20,8 +20,9 @@ inline constexpr std::size_t kActivationBlock = 32;
 /// Steps of the second int8 term in one step of the first, where a block has both.
 inline constexpr std::int32_t kFineSteps = 254;
 
-/// Rounding errors grow with a block's amax, and a few loud blocks make most of the error of a row:
-/// a second term for those alone takes most of it away (docs/kernels.md has the figures).
+/// A block is loud when its amax^2 is above this times the mean of its row. The loud third or so of
+/// the blocks makes nearly all of the rounding error: a second term for those alone takes it away
+/// (docs/kernels.md has the figures).
 inline constexpr double kLoudness = 0.5;
 
 /// Input rows of a linear layer: [n_tokens, n_cols] in f32, int8 or both (the packed format says

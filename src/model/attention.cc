@@ -57,7 +57,44 @@ AttentionTask make_task(const ModelInput& input, const AttentionLayer& layer, co
           .softcap = layer.softcap};
 }
 
+/// How the work of one layer is cut, and what it needs for that.
+struct AttentionPlan {
+  bool share_splits = false;      // one item is a split, not all splits of a tile and head
+  std::size_t shared_floats = 0;  // records of all workers together
+  std::size_t floats_per_worker = 0;
+};
+
+AttentionPlan plan_attention(const ModelInput& input, const AttentionLayer& layer,
+                             std::size_t n_workers) {
+  const std::size_t record = attention_record_size(layer.layout.head_dim);
+  const std::size_t group = layer.n_heads / layer.layout.n_kv_heads;
+  std::size_t n_items = 0;
+  std::size_t n_records = 0;
+  std::size_t most_splits = 0;
+  for_each_tile(input, layer.window, [&](const Tile& tile) {
+    n_items += layer.layout.n_kv_heads;
+    n_records += tile.n_q * layer.n_heads * tile.n_splits;
+    most_splits = std::max(most_splits, tile.n_splits);
+  });
+  AttentionPlan plan;
+  plan.share_splits = n_workers > 1 && most_splits > 1 && n_items < 4 * n_workers;
+  if (plan.share_splits)
+    plan.shared_floats = n_records * record;
+  else
+    plan.floats_per_worker = kMaxQueryTile * group * most_splits * record;
+  return plan;
+}
+
 }  // namespace
+
+void reserve_attention(const ModelInput& input, const AttentionLayer& layer, std::size_t n_workers,
+                       Workspace& ws) {
+  const AttentionPlan plan = plan_attention(input, layer, n_workers);
+  ws.split_records.resize(std::max(ws.split_records.size(), plan.shared_floats));
+  ws.worker_records.resize(std::max(ws.worker_records.size(), n_workers));
+  for (ScratchArray<float>& records : ws.worker_records)
+    records.resize(std::max(records.size(), plan.floats_per_worker));
+}
 
 void paged_attention(ThreadPool::Worker& worker, const Kernels& kernels, const ModelInput& input,
                      const AttentionLayer& layer, Workspace& ws) {
@@ -66,14 +103,7 @@ void paged_attention(ThreadPool::Worker& worker, const Kernels& kernels, const M
   const std::size_t group = layer.n_heads / n_kv_heads;
   const std::size_t record = attention_record_size(head_dim);
 
-  std::size_t n_items = 0;
-  std::size_t n_records = 0;
-  std::size_t most_splits = 0;
-  for_each_tile(input, layer.window, [&](const Tile& tile) {
-    n_items += n_kv_heads;
-    n_records += tile.n_q * layer.n_heads * tile.n_splits;
-    most_splits = std::max(most_splits, tile.n_splits);
-  });
+  const AttentionPlan plan = plan_attention(input, layer, worker.count());
 
   const auto merge = [&](const Tile& tile, std::size_t kv_head, const float* records) {
     for (std::size_t t = 0; t < tile.n_q; ++t) {
@@ -85,10 +115,8 @@ void paged_attention(ThreadPool::Worker& worker, const Kernels& kernels, const M
   };
 
   // Enough items for everyone: each worker does whole rows and merges them at once.
-  const bool share_splits = worker.count() > 1 && most_splits > 1 && n_items < 4 * worker.count();
-  if (!share_splits) {
-    ScratchArray<float>& own = ws.worker_records[worker.index()];
-    float* records = own.resize(kMaxQueryTile * group * most_splits * record);
+  if (!plan.share_splits) {
+    float* records = ws.worker_records[worker.index()].data();
     std::size_t item = 0;
     for_each_tile(input, layer.window, [&](const Tile& tile) {
       for (std::size_t h = 0; h < n_kv_heads; ++h, ++item) {
@@ -104,8 +132,6 @@ void paged_attention(ThreadPool::Worker& worker, const Kernels& kernels, const M
   }
 
   // Few rows over a long cache: share out the splits, meet, merge in order.
-  if (worker.index() == 0) ws.split_records.resize(n_records * record);
-  worker.barrier();
   const auto for_each_head = [&](auto&& visit) {
     float* records = ws.split_records.data();
     for_each_tile(input, layer.window, [&](const Tile& tile) {

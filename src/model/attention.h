@@ -20,6 +20,10 @@ struct AttentionLayer {
   float softcap = 0;
 };
 
+/// Takes the scratch that paged_attention needs for this layer, before the workers start.
+void reserve_attention(const ModelInput& input, const AttentionLayer& layer, std::size_t n_workers,
+                       Workspace& ws);
+
 /// softmax(scale * Q K^T) V over the page tables: q [n_rows, n_heads * head_dim] to
 /// ws.attention [n_rows, n_heads * head_dim]. Called by all workers; contains a barrier if the work
 /// had to be split along the sequence.

@@ -41,8 +41,9 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
   ws_.projected.resize(n_rows_ * spec.hidden_dim);
   ws_.gate.resize(n_rows_ * ffn);
   ws_.up.resize(n_rows_ * ffn);
+  ws_.attention.resize(n_rows_, q_dim);
+  ws_.ffn.resize(n_rows_, ffn);
   ws_.output.resize(input.logit_rows.size(), spec.hidden_dim);
-  ws_.worker_records.resize(std::max(ws_.worker_records.size(), n_workers));
   ws_.positions.resize(n_rows_);
   for (const SequenceSlice& slice : input.sequences)
     for (std::size_t t = 0; t < slice.n_tokens; ++t)
@@ -53,6 +54,22 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
     ws_.cos[r].resize(n_rows_ * ropes[r].half_dim());
     ws_.sin[r].resize(n_rows_ * ropes[r].half_dim());
   }
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer)
+    reserve_attention(input, attention_layer(layer), n_workers, ws_);
+}
+
+AttentionLayer ForwardPass::attention_layer(std::size_t layer) const {
+  const LayerSpec& spec = spec_.layers[layer];
+  AttentionLayer out{.layout = layout_types_,
+                     .n_heads = spec.n_heads,
+                     .window = spec.window,
+                     .index = layer,
+                     .n_layers = spec_.layers.size(),
+                     .scale = spec_.attention_scale,
+                     .softcap = spec_.attention_softcap};
+  out.layout.n_kv_heads = static_cast<std::uint32_t>(spec.n_kv_heads);
+  out.layout.head_dim = static_cast<std::uint32_t>(spec_.head_dim);
+  return out;
 }
 
 void ForwardPass::run(Worker& worker, float* logits) {
@@ -114,6 +131,7 @@ void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
 
   const bool int8 = any_int8(std::array{&w.q, &w.k, &w.v});
   for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.attn_norm, int8);
+  // Capacity was taken in the constructor: this only sets the row length of the layer.
   if (worker.index() == 0) ws_.attention.resize(n_rows_, spec.n_heads * spec_.head_dim);
   worker.barrier();
 
@@ -125,16 +143,7 @@ void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
   finish_qkv(worker, layer);
   worker.barrier();
 
-  AttentionLayer attention{.layout = layout_types_,
-                           .n_heads = spec.n_heads,
-                           .window = spec.window,
-                           .index = layer,
-                           .n_layers = spec_.layers.size(),
-                           .scale = spec_.attention_scale,
-                           .softcap = spec_.attention_softcap};
-  attention.layout.n_kv_heads = static_cast<std::uint32_t>(spec.n_kv_heads);
-  attention.layout.head_dim = static_cast<std::uint32_t>(spec_.head_dim);
-  paged_attention(worker, k_, in_, attention, ws_);
+  paged_attention(worker, k_, in_, attention_layer(layer), ws_);
   worker.barrier();
 
   if (w.o.weight.wants_int8()) {
@@ -209,7 +218,7 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
 
   const bool int8 = any_int8(std::array{&w.gate, &w.up});
   for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.ffn_norm, int8);
-  if (worker.index() == 0) ws_.ffn.resize(n_rows_, ffn);
+  if (worker.index() == 0) ws_.ffn.resize(n_rows_, ffn);  // as above
   worker.barrier();
 
   const std::array<Job, 2> jobs = {{{&w.gate, ws_.gate.data()}, {&w.up, ws_.up.data()}}};

@@ -18,6 +18,7 @@ class ForwardPass {
  private:
   using Worker = ThreadPool::Worker;
 
+  AttentionLayer attention_layer(std::size_t layer) const;
   void embed(const Worker& worker);
   void attention_block(Worker& worker, std::size_t layer);
   void ffn_block(Worker& worker, std::size_t layer);

@@ -130,14 +130,6 @@ Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, std::size
 
 }  // namespace
 
-std::size_t ModelWeights::packed_bytes() const {
-  std::size_t bytes = output.bytes();
-  for (const LayerWeights& w : layers)
-    for (const Linear* linear : {&w.q, &w.k, &w.v, &w.o, &w.gate, &w.up, &w.down})
-      bytes += linear->weight.bytes();
-  return bytes;
-}
-
 Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, Precision precision,
                                   ThreadPool& pool, const std::function<void(double)>& progress) {
   Loader loader(file, precision, pool, progress);

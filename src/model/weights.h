@@ -33,8 +33,6 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
   std::vector<float> output_norm;  // [hidden]
   PackedMatrix output;             // [n_vocab, hidden]; the embedding again if tied
-
-  std::size_t packed_bytes() const;
 };
 
 /// Finds, checks and packs every tensor of the model. A missing or misshapen tensor is an error,
