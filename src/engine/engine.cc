@@ -9,6 +9,7 @@
 #include "base/aligned_buffer.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "engine/available_memory.h"
 #include "engine/engine_options.h"
 #include "kernels/kernels.h"
 #include "kv/kv_arithmetic.h"
@@ -211,6 +212,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
                 data.tokens.size(), spec.n_vocab);
   QUIRE_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::create(std::move(data)));
 
+  QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
   QUIRE_ASSIGN_OR_RETURN(auto pool, start_pool(resolved.n_threads));
   KvLayout layout_types;
   layout_types.k_type = resolved.kv_type;

@@ -25,6 +25,22 @@ Status check_options(const EngineOptions& options) {
   return {};
 }
 
+Status check_weights_fit(const GgufFile& file, Precision precision, std::uint64_t available) {
+  // In doubles, which no sum of lies wraps.
+  double needed = 0;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.ne.size() < 2) continue;
+    // Packed, a format takes about what it takes in the file; the reference expands it to f32.
+    needed += precision == Precision::kReference
+                  ? static_cast<double>(tensor.n_elements()) * sizeof(float)
+                  : static_cast<double>(tensor.data.size());
+  }
+  if (needed <= static_cast<double>(available)) return {};
+  return fail(ErrorCode::kOutOfMemory, "{}: its weights need about {} of memory, {} are available",
+              file.name(), format_byte_size(static_cast<std::uint64_t>(std::min(needed, 1e19))),
+              format_byte_size(available));
+}
+
 Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& spec) {
   if (options.context == 0) options.context = std::min(spec.context_length, kMaxSequenceLength);
   if (options.n_threads == 0) options.n_threads = std::min(available_cpus(), kMaxThreads);

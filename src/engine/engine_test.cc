@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/bytes.h"
+#include "engine/engine_options.h"
 #include "engine/engine_test_support.h"
 
 namespace quire {
@@ -29,6 +31,25 @@ TEST(Engine, RefusesOptionsThatCannotWork) {
   EXPECT_TRUE(contains(refused([](auto& o) { o.prefill_chunk = 0; }), "0"));
   EXPECT_TRUE(contains(refused([](auto& o) { o.model = "no/such/file"; }), "no/such/file"));
   EXPECT_FALSE(refused([](auto& o) { o.kv_memory = 100; }).empty());
+}
+
+TEST(Engine, WeightsBeyondTheMemoryAreRefusedWithBothNumbers) {
+  const auto file = GgufFile::open(tiny_options("llama_q8_0").model);
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  std::uint64_t in_file = 0;
+  std::uint64_t elements = 0;
+  for (const GgufTensor& tensor : file->tensors()) {
+    if (tensor.ne.size() != 2) continue;
+    in_file += tensor.data.size();
+    elements += tensor.ne[0] * tensor.ne[1];
+  }
+  EXPECT_TRUE(check_weights_fit(*file, Precision::kFast, in_file));
+  EXPECT_TRUE(check_weights_fit(*file, Precision::kReference, 4 * elements));
+  EXPECT_FALSE(check_weights_fit(*file, Precision::kReference, 4 * elements - 1));
+  const auto status = check_weights_fit(*file, Precision::kFast, 2048);
+  ASSERT_FALSE(status);
+  EXPECT_TRUE(contains(status.error().message, "2.0 KiB are available")) << status.error().message;
+  EXPECT_TRUE(contains(status.error().message, format_byte_size(in_file)));
 }
 
 TEST(Engine, AFailedStepChangesNothing) {
