@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <csignal>
 #include <exception>
 #include <new>
@@ -27,6 +28,8 @@ usage, 130 interrupted.)";
 
 // Models are mapped, so a file that is cut short under us, or a disk that fails, is this signal.
 void on_lost_file(int) {
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  while (said.test_and_set()) ::pause();  // several threads may meet it; the first ends them all
   constexpr std::string_view kMessage =
       "quire: a model file was cut short or could not be read while it was in use\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
