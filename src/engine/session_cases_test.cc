@@ -5,29 +5,16 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/engine_test_support.h"
+#include "engine/session_test_support.h"
 
 namespace quire {
 namespace {
 
+using testing::greedy;
+using testing::ids;
 using testing::load;
 using testing::some_tokens;
 using testing::tiny_options;
-
-std::vector<TokenId> ids(const GenerateResult& result) {
-  std::vector<TokenId> out;
-  for (const SampledToken& t : result.tokens) out.push_back(t.token);
-  return out;
-}
-
-GenerateRequest greedy(std::vector<TokenId> prompt, std::size_t n) {
-  GenerateRequest request;
-  request.prompt = std::move(prompt);
-  request.max_tokens = n;
-  request.sampling.temperature = 0;
-  request.ignore_eos = true;
-  return request;
-}
 
 TEST(SessionCases, ARepeatFromTheCacheIsTheFirstAnswerToTheBit) {
   for (const char* model :
