@@ -22,7 +22,7 @@ json::value to_json(const GgufValue& value) {
     json::value operator()(double v) const {
       return std::isfinite(v) ? json::value(v) : json::value(nullptr);
     }
-    json::value operator()(const std::string& v) const {
+    json::value operator()(std::string_view v) const {
       return json::string(replace_invalid_utf8(v));
     }
     json::value operator()(const GgufArray& v) const {

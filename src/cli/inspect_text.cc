@@ -34,7 +34,7 @@ std::string value_text(const GgufValue& value) {
     std::string operator()(std::int64_t v) const { return fmt::format("{}", v); }
     std::string operator()(double v) const { return fmt::format("{:.9g}", v); }
     std::string operator()(bool v) const { return v ? "true" : "false"; }
-    std::string operator()(const std::string& v) const { return printable(v, 72); }
+    std::string operator()(std::string_view v) const { return printable(v, 72); }
     std::string operator()(const GgufArray& v) const {
       if (v.size() > kMaxListed) return fmt::format("({} items)", v.size());
       return std::visit(

@@ -21,10 +21,11 @@ struct GgufArray;
 /// A metadata value. Integers of every width widen to (u)int64, both float widths to double.
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
 
-/// Arrays hold one of these; nested arrays are refused.
+/// Arrays hold one of these; nested arrays are refused. Strings stay in the mapped file: a
+/// vocabulary has hundreds of thousands.
 struct GgufArray {
   std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>,
-               std::vector<bool>, std::vector<std::string>>
+               std::vector<bool>, std::vector<std::string_view>>
       items;
   std::size_t size() const;
 };
@@ -47,8 +48,8 @@ struct GgufTensor {
 /// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf (metadata
 /// is the first one's). Everything is checked against the file before it is believed; errors name
 /// the key or tensor and the byte offset. A file that is refused costs only what its records cost
-/// (some MB at most); an accepted one at most 128 MiB of metadata. Tensor data stays in the
-/// mapping.
+/// (some MB at most); an accepted one at most 24 MiB of decoded metadata. Tensor data and the
+/// strings of arrays stay in the mapping.
 ///
 /// The mapping is private but not a copy: a file that another process truncates while it is open
 /// raises SIGBUS on the next read past its new end. Replace model files by rename, never in place.
@@ -83,7 +84,7 @@ class GgufFile {
   /// A number or an array of numbers (per layer), widened; nullptr-like nullopt if missing.
   Result<std::optional<std::vector<std::uint64_t>>> optional_uints(std::string_view key) const;
   /// An array of strings, in place; nullptr if missing.
-  Result<const std::vector<std::string>*> optional_strings(std::string_view key) const;
+  Result<const std::vector<std::string_view>*> optional_strings(std::string_view key) const;
   /// An array of integers (as int64) or numbers (as double); nullopt if missing.
   Result<std::optional<std::vector<std::int64_t>>> optional_ints(std::string_view key) const;
   Result<std::optional<std::vector<double>>> optional_floats(std::string_view key) const;

@@ -138,7 +138,9 @@ class MetadataWalk {
         return fail_here(ErrorCode::kInvalidData,
                          "the string at byte {} is {} bytes long, {} are left in the file", at,
                          length, cursor_.remaining());
-      QUIRE_RETURN_IF_ERROR(charge(sizeof(std::string) + length));
+      // Items of an array are decoded to views of the file, a single string to a copy.
+      QUIRE_RETURN_IF_ERROR(
+          charge(raw_.is_array ? sizeof(std::string_view) : sizeof(std::string) + length));
     }
     return {};
   }
@@ -190,10 +192,10 @@ T take(ByteCursor& cursor) {
   return value;
 }
 
-std::string take_string(ByteCursor& cursor) {
+std::string_view take_string(ByteCursor& cursor) {
   std::string_view text;
   QUIRE_CHECK(cursor.read_text(take<std::uint64_t>(cursor), text));
-  return std::string(text);
+  return text;
 }
 
 /// One item, or an array of them, widened to Wide.
@@ -204,6 +206,14 @@ GgufValue decode_items(const GgufRawKeyValue& raw, ByteCursor& cursor, Take take
   items.reserve(raw.count);
   for (std::uint64_t i = 0; i < raw.count; ++i)
     items.push_back(static_cast<Wide>(take_one(cursor)));
+  return GgufArray{std::move(items)};
+}
+
+GgufValue decode_strings(const GgufRawKeyValue& raw, ByteCursor& cursor) {
+  if (!raw.is_array) return std::string(take_string(cursor));
+  std::vector<std::string_view> items;
+  items.reserve(raw.count);
+  for (std::uint64_t i = 0; i < raw.count; ++i) items.push_back(take_string(cursor));
   return GgufArray{std::move(items)};
 }
 
@@ -232,7 +242,7 @@ GgufValue decode_value(const GgufRawKeyValue& raw, ByteCursor cursor) {
     case GgufType::kBool:
       return decode_items<bool>(raw, cursor, take<std::uint8_t>);
     case GgufType::kString:
-      return decode_items<std::string>(raw, cursor, take_string);
+      return decode_strings(raw, cursor);
     case GgufType::kArray:
       break;
   }

@@ -42,7 +42,7 @@ Status read_tokens(const GgufFile& file, TokenizerData& data) {
   if (tokens->empty()) return file.refuse(kTokensKey, "the vocabulary is empty");
   if (tokens->size() > static_cast<std::size_t>(std::numeric_limits<TokenId>::max()))
     return file.refuse(kTokensKey, "more tokens than a 32-bit id can count");
-  data.tokens = *tokens;
+  data.tokens.assign(tokens->begin(), tokens->end());
   return {};
 }
 
@@ -84,7 +84,7 @@ Status read_scores(const GgufFile& file, TokenizerData& data) {
 
 Status read_merges(const GgufFile& file, TokenizerData& data) {
   QUIRE_ASSIGN_OR_RETURN(const auto* merges, file.optional_strings("tokenizer.ggml.merges"));
-  if (merges != nullptr) data.merges = *merges;
+  if (merges != nullptr) data.merges.assign(merges->begin(), merges->end());
   return {};
 }
 

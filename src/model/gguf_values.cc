@@ -118,12 +118,13 @@ Result<std::optional<std::vector<std::uint64_t>>> GgufFile::optional_uints(
   return std::vector<std::uint64_t>(i->begin(), i->end());
 }
 
-Result<const std::vector<std::string>*> GgufFile::optional_strings(std::string_view key) const {
+Result<const std::vector<std::string_view>*> GgufFile::optional_strings(
+    std::string_view key) const {
   const GgufKeyValue* kv = find_key(key);
   if (kv == nullptr) return nullptr;
   const auto* array = std::get_if<GgufArray>(&kv->value);
   const auto* strings =
-      array == nullptr ? nullptr : std::get_if<std::vector<std::string>>(&array->items);
+      array == nullptr ? nullptr : std::get_if<std::vector<std::string_view>>(&array->items);
   if (strings == nullptr) return wrong(*this, *kv, "an array of strings");
   return strings;
 }
