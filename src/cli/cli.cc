@@ -5,10 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cli/console.h"
 
@@ -35,6 +38,18 @@ void on_lost_file(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
   ::_exit(kExitFailure);
 }
+
+// CLI11 leaves two empty lines between groups of options; one is enough.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;)
+      text.erase(at, 1);
+    return text;
+  }
+};
 
 // Tells where to read on, for the subcommand that was meant.
 std::string help_hint(const CLI::App& app) {
@@ -70,6 +85,7 @@ CommandLine::CommandLine()
   app->require_subcommand(1);
   // Of an option given twice the last counts, so that defaults in a script can be overridden.
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app->formatter(std::make_shared<HelpFormatter>());
   app->get_formatter()->column_width(34);
   app->get_formatter()->label("REQUIRED", "");
   app->footer(kExamples);

@@ -181,6 +181,7 @@ Command add_eval_command(CLI::App& root) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* app = root.add_subcommand("eval", "Perplexity on a text");
   flags->engine.add_to(*app);
+  app->get_option("--ctx")->description("Tokens per window (default 512)");
   app->add_option("--text", flags->text, "The text; - is standard input")
       ->type_name("FILE")
       ->required();
