@@ -1,12 +1,12 @@
 //! Byte-level BPE as Hugging Face's `tokenizers` does it, put together from its parts: the added
 //! vocabulary twice (with and without control tokens), one pre-tokenizer, one model.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tokenizers::models::bpe::BPE;
 use tokenizers::{
-    AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetType, PreTokenizer,
-    PreTokenizerWrapper,
+    AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetReferential, OffsetType,
+    PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
 // GGUF's token types, as far as they matter here.
@@ -21,7 +21,14 @@ pub struct Bpe {
     pre_tokenizer: PreTokenizerWrapper,
     model: BPE,
     byte_ids: Vec<Option<i32>>,
+    isolates_newlines: bool,
 }
+
+/// How a pre-tokenizer begins that makes every newline a piece of its own before anything else.
+const ISOLATE_NEWLINES: &str = concat!(
+    r#"{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[\r\n]"},"#,
+    r#""behavior":"Isolated","invert":false}"#
+);
 
 impl Bpe {
     pub fn new(
@@ -36,6 +43,7 @@ impl Bpe {
             "" => None,
             json => Some(serde_json::from_str(json).map_err(|e| format!("normalizer: {e}"))?),
         };
+        let isolates_newlines = pre_tokenizer.starts_with(ISOLATE_NEWLINES);
         let pre_tokenizer =
             serde_json::from_str(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
 
@@ -45,7 +53,7 @@ impl Bpe {
             .iter()
             .map(|c| model.token_to_id(c.encode_utf8(&mut [0; 4])).map(|id| id as i32))
             .collect();
-        Ok(Bpe { plain, special, normalizer, pre_tokenizer, model, byte_ids })
+        Ok(Bpe { plain, special, normalizer, pre_tokenizer, model, byte_ids, isolates_newlines })
     }
 
     pub fn encode(&self, text: &[u8], parse_special: bool) -> Result<Vec<i32>, String> {
@@ -68,11 +76,43 @@ impl Bpe {
         text: &str,
         ids: &mut Vec<i32>,
     ) -> tokenizers::Result<()> {
-        let mut pieces = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        let pieces = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        for (piece, _, tokens) in pieces.get_splits(OffsetReferential::Normalized, OffsetType::None)
+        {
+            match tokens {
+                Some(tokens) => ids.extend(tokens.iter().map(|token| token.id as i32)),
+                None if self.isolates_newlines => self.encode_lines(piece, ids)?,
+                None => ids.extend(self.encode_piece(piece)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_piece(&self, piece: &str) -> tokenizers::Result<Vec<i32>> {
+        let mut pieces = PreTokenizedString::from(piece);
         self.pre_tokenizer.pre_tokenize(&mut pieces)?;
         pieces.tokenize(|piece| self.model.tokenize(piece.get()))?;
         let encoding = pieces.into_encoding(None, 0, OffsetType::None)?;
-        ids.extend(encoding.get_ids().iter().map(|&id| id as i32));
+        Ok(encoding.get_ids().iter().map(|&id| id as i32).collect())
+    }
+
+    /// What a pre-tokenizer that isolates newlines first makes of `text`: nothing in a line bears
+    /// on another, so each distinct line is encoded once. A megabyte of newlines would otherwise
+    /// pass every split one character at a time.
+    fn encode_lines(&self, text: &str, ids: &mut Vec<i32>) -> tokenizers::Result<()> {
+        let mut known: HashMap<&str, Vec<i32>> = HashMap::new();
+        for part in text.split_inclusive(['\r', '\n']) {
+            let line = part.trim_end_matches(['\r', '\n']);
+            for piece in [line, &part[line.len()..]] {
+                if piece.is_empty() {
+                    continue;
+                }
+                if !known.contains_key(piece) {
+                    known.insert(piece, self.encode_piece(piece)?);
+                }
+                ids.extend(&known[piece]);
+            }
+        }
         Ok(())
     }
 }
