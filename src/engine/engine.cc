@@ -106,11 +106,11 @@ class EngineImpl final : public Engine {
 
     const std::size_t n_values = plan.logit_rows.size() * n_vocab;
     float* logits = logits_.resize(n_values);
-    model_.forward({.tokens = plan.tokens,
-                    .sequences = plan.slices,
-                    .tables = tables,
-                    .logit_rows = plan.logit_rows},
-                   *pool_, logits);
+    const ModelInput input{.tokens = plan.tokens,
+                           .sequences = plan.slices,
+                           .tables = tables,
+                           .logit_rows = plan.logit_rows};
+    QUIRE_RETURN_IF_ERROR(model_.forward(input, *pool_, logits));
     reservation.commit();
     return StepLogits{
         .values = {logits, n_values}, .n_rows = plan.logit_rows.size(), .vocab_size = n_vocab};

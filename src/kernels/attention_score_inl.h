@@ -126,11 +126,8 @@ void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores) {
   float& m = row.record[0];
   float& l = row.record[1];
   const float block_max = reduce_max(top);
+  // Scores that overflowed give infinity - infinity = NaN below, which reaches the logits.
   const float new_max = m > block_max ? m : block_max;
-  if (new_max == -__builtin_inff()) {  // nothing but -inf scores: no weight to give
-    row.to = row.from;
-    return;
-  }
   const F32x16 shift = splat(new_max);
   F32x16 total = splat(0);
   for (int tile = first_tile; tile < end_tile; ++tile) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cfloat>
 #include <limits>
 #include <memory>
 
@@ -323,6 +324,69 @@ TEST(Attention, FutureTokensOfTheTileDoNotLeak) {
     Floats out(p.head_dim);
     table->merge_splits(records.data(), 1, p.head_dim, out.data());
     EXPECT_TRUE(same_bits(out, Floats(clean.begin(), clean.begin() + 64))) << table->name;
+  }
+}
+
+// The sum of q.k overflows in one lane, in every lane, to either side, or is NaN from the start.
+TEST(Attention, ScoresThatOverflowAreNotHidden) {
+  Problem p;
+  p.n_tokens = 40;
+  p.k_type = KvType::kF32;
+  for (const Kernels* table : available_kernels()) {
+    const Pages pages = write_pages(*table, p);
+    for (const float bad : {1e38f, -1e38f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      for (const bool everywhere : {false, true}) {
+        Floats q = p.q();
+        if (everywhere) q.assign(q.size(), bad);
+        q[7] = bad;
+        q[8] = 30 * bad;
+        AttentionTask task;
+        task.layout = pages.layout;
+        task.pages = pages.pointers.data();
+        task.group = p.group;
+        task.q = q.data();
+        task.q_stride = p.q_row();
+        task.n_q = 1;
+        task.q_position = 39;
+        for (const float softcap : {0.0f, 50.0f}) {
+          task.softcap = softcap;
+          const std::size_t size = attention_record_size(p.head_dim);
+          Floats records(p.group * size);
+          table->attend_split(task, 0, records.data(), size);
+          Floats out(p.head_dim);
+          table->merge_splits(records.data(), 1, p.head_dim, out.data());
+          for (const float value : out) EXPECT_TRUE(std::isnan(value)) << table->name << bad;
+        }
+      }
+    }
+  }
+}
+
+TEST(KvWrite, SaysWhetherEveryValueIsFiniteInItsType) {
+  const float above_f16 = std::nextafter(65520.0f, 0.0f);  // rounds to 65504
+  const float above_bf16 = std::nextafter(0x1.ffp127f, 0.0f);
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16}) {
+    const KvLayout layout = {type, type, 2, 20, 16};
+    for (const float value :
+         {0.0f, -65504.0f, above_f16, 65520.0f, -65520.0f, 1e30f, above_bf16, 0x1.ffp127f,
+          -0x1.ffp127f, FLT_MAX, INFINITY, -INFINITY, std::nanf(""), -std::nanf("")}) {
+      float stored = value;
+      if (type == KvType::kF16) stored = f16_to_f32(f32_to_f16(value));
+      if (type == KvType::kBF16) stored = bf16_to_f32(f32_to_bf16(value));
+      for (const std::size_t at : {std::size_t{0}, std::size_t{17}, std::size_t{39}}) {
+        for (const bool in_k : {false, true}) {
+          Floats k = random_floats(40, 1);
+          Floats v = random_floats(40, 2);
+          (in_k ? k : v)[at] = value;
+          for (const Kernels* table : available_kernels()) {
+            std::vector<std::byte> page(layout.page_bytes());
+            EXPECT_EQ(table->kv_write(layout, page.data(), 3, k.data(), v.data()),
+                      std::isfinite(stored))
+                << table->name << " " << kv_type_name(type) << " " << value;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -81,7 +81,9 @@ void rms_norm(const float* x, const float* weight, float eps, std::size_t n, flo
     squares = fma(v, v, squares);
   }
   const float mean = reduce_add(squares) / static_cast<float>(n);
-  const F32x16 factor = splat(1.0f / square_root(mean + eps));
+  // 1 / infinity would make a row of zeros of values that only their squares are too large for.
+  const float overflow = mean - mean;  // 0, or NaN for what is not finite
+  const F32x16 factor = splat(1.0f / square_root(mean + eps) + overflow);
   if (weight == nullptr) {
     zip(x, x, y, n, [&](F32x16 v, F32x16) { return v * factor; });
   } else {

@@ -98,6 +98,17 @@ TEST(RmsNorm, MatchesDouble) {
   }
 }
 
+TEST(RmsNorm, SquaresThatOverflowAreNotARowOfZeros) {
+  for (const float bad : {1e20f, -1e30f, INFINITY, std::nanf("")}) {
+    for (const Kernels* table : available_kernels()) {
+      Floats x = random_floats(100, 4);
+      x[70] = bad;
+      table->rms_norm(x.data(), nullptr, 1e-5f, x.size(), x.data());
+      for (const float v : x) EXPECT_TRUE(std::isnan(v)) << table->name << " " << bad;
+    }
+  }
+}
+
 TEST(Rope, RotatesPairsOfBothStyles) {
   for (const std::size_t head_dim : {2, 64, 80, 100, 256}) {
     for (const std::size_t rope_dim : {head_dim, head_dim / 4 * 2}) {
@@ -170,6 +181,14 @@ TEST(Activations, MatchDouble) {
           a.oracle == silu ? 6e-7 : 6e-7 + 4e-7 * std::min(88.0, std::fabs(g * g * g));
       ASSERT_NEAR(y[i], expected, relative * std::fabs(expected) + 1e-30) << a.name << " at " << g;
     }
+  }
+}
+
+TEST(Softcap, InfinityIsNotACappedNumber) {
+  for (const Kernels* table : available_kernels()) {
+    Floats x = {INFINITY, -INFINITY, std::nanf("")};
+    table->softcap(30, x.data(), x.size());
+    for (const float v : x) EXPECT_TRUE(std::isnan(v)) << table->name;
   }
 }
 

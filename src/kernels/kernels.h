@@ -90,7 +90,8 @@ struct Kernels {
   void (*linear)(const PackedMatrix& w, const ActivationView& x, Range panels, Range tokens,
                  float* y, std::size_t y_stride);
 
-  /// y = x / rms(x) * weight; weight may be null (ones). In place is fine.
+  /// y = x / rms(x) * weight; weight may be null (ones). In place is fine. All NaN when the squares
+  /// overflow.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* y);
 
   /// Rotates the first rope_dim of each of n_heads vectors; cos and sin are [rope_dim / 2].
@@ -101,11 +102,12 @@ struct Kernels {
   void (*scale)(float factor, float* y, std::size_t n);  // y *= factor
   void (*silu_mul)(const float* gate, const float* up, float* y, std::size_t n);
   void (*gelu_tanh_mul)(const float* gate, const float* up, float* y, std::size_t n);
-  /// y = cap * tanh(y / cap)
+  /// y = cap * tanh(y / cap); NaN for infinity
   void (*softcap)(float cap, float* y, std::size_t n);
 
-  /// Stores K and V [n_kv_heads, head_dim] of one token into slot `slot` of a page.
-  void (*kv_write)(const KvLayout& layout, std::byte* page, std::size_t slot, const float* k,
+  /// Stores K and V [n_kv_heads, head_dim] of one token into slot `slot` of a page. False when a
+  /// value is not finite in the type it is stored in; the slot then holds infinity or NaN.
+  bool (*kv_write)(const KvLayout& layout, std::byte* page, std::size_t slot, const float* k,
                    const float* v);
 
   /// Positions [split * kAttentionSplit, (split + 1) * kAttentionSplit) of a task. Record of (token

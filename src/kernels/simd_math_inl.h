@@ -42,11 +42,12 @@ QUIRE_INLINE F32x16 tanh(F32x16 x) {
   return select(z < splat(0.390625f), near, far);
 }
 
-/// cap * tanh(x / cap)
-QUIRE_INLINE F32x16 soft_capped(F32x16 x, F32x16 cap) { return cap * tanh(x / cap); }
+/// cap * tanh(x / cap); NaN for infinity, which no finite x should look like.
+QUIRE_INLINE F32x16 soft_capped(F32x16 x, F32x16 cap) { return cap * tanh(x / cap) + (x - x); }
 
 struct SourceF32 {
   using Type = float;
+  static constexpr std::int32_t kOverflowBits = 0x7f800000;  // f32 bits of what becomes infinite
   QUIRE_INLINE static F32x16 read(const float* p) { return load(p); }
   QUIRE_INLINE static F32x16 read_first(const float* p, std::size_t n) { return load_first(p, n); }
   QUIRE_INLINE static void write(float* p, F32x16 a) { store(p, a); }
@@ -54,6 +55,7 @@ struct SourceF32 {
 
 struct SourceF16 {
   using Type = std::uint16_t;
+  static constexpr std::int32_t kOverflowBits = 0x477ff000;  // 65,520
   QUIRE_INLINE static F32x16 read(const std::uint16_t* p) { return load_f16(p); }
   QUIRE_INLINE static F32x16 read_first(const std::uint16_t* p, std::size_t n) {
     std::uint16_t lanes[16] = {};
@@ -65,6 +67,7 @@ struct SourceF16 {
 
 struct SourceBF16 {
   using Type = std::uint16_t;
+  static constexpr std::int32_t kOverflowBits = 0x7f7f8000;  // half a step above the largest bf16
   QUIRE_INLINE static F32x16 read(const std::uint16_t* p) { return load_bf16(p); }
   QUIRE_INLINE static F32x16 read_first(const std::uint16_t* p, std::size_t n) {
     std::uint16_t lanes[16] = {};

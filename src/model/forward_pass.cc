@@ -44,6 +44,7 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
   ws_.attention.resize(n_rows_, q_dim);
   ws_.ffn.resize(n_rows_, ffn);
   ws_.output.resize(input.logit_rows.size(), spec.hidden_dim);
+  ws_.overflows.assign(n_workers, std::nullopt);
   ws_.positions.resize(n_rows_);
   for (const SequenceSlice& slice : input.sequences)
     for (std::size_t t = 0; t < slice.n_tokens; ++t)
@@ -80,6 +81,13 @@ void ForwardPass::run(Worker& worker, float* logits) {
   }
   worker.barrier();  // logit rows are shared out otherwise than residual rows
   output_block(worker, logits);
+}
+
+std::optional<Overflow> ForwardPass::first_overflow() const {
+  std::optional<Overflow> first;
+  for (const std::optional<Overflow>& found : ws_.overflows)
+    if (found && (!first || *found < *first)) first = found;
+  return first;
 }
 
 void ForwardPass::embed(const Worker& worker) {
@@ -192,8 +200,10 @@ void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
       finish(k, spec.n_kv_heads, w.k.bias, w.k_norm, row);
       if (!w.v.bias.empty()) k_.add(w.v.bias.data(), v, kv_dim);
       const std::size_t position = ws_.positions[row];
-      k_.kv_write(layout, table.pages[position / layout.page_size - table.first_page],
-                  position % layout.page_size, k, v);
+      std::byte* page = table.pages[position / layout.page_size - table.first_page];
+      std::optional<Overflow>& overflow = ws_.overflows[worker.index()];
+      if (!k_.kv_write(layout, page, position % layout.page_size, k, v) && !overflow)
+        overflow = {layer, row};
     }
   }
 }

@@ -15,6 +15,9 @@ class ForwardPass {
 
   void run(ThreadPool::Worker& worker, float* logits);
 
+  /// After run(): the lowest layer, and in it the first row, whose keys or values overflowed.
+  std::optional<Overflow> first_overflow() const;
+
  private:
   using Worker = ThreadPool::Worker;
 

@@ -21,10 +21,17 @@ Model::Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types)
   for (const RopeSpec& rope : spec_.ropes) ropes_.emplace_back(rope);
 }
 
-void Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) {
+Status Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) {
   ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.size(),
                    workspace_);
   pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, logits); });
+  const std::optional<Overflow> overflow = pass.first_overflow();
+  if (!overflow) return {};
+  return fail(ErrorCode::kInvalidData,
+              "the model's keys or values at position {} overflow {} in layer {}{}",
+              workspace_.positions[overflow->row], kv_type_name(layout_types_.k_type),
+              overflow->layer,
+              layout_types_.k_type == KvType::kF16 ? " (--kv-type bf16 or f32 reach further)" : "");
 }
 
 }  // namespace quire

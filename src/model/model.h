@@ -49,8 +49,9 @@ class Model {
   const ModelSpec& spec() const { return spec_; }
   const ModelWeights& weights() const { return weights_; }
 
-  /// logits [logit_rows.size(), n_vocab].
-  void forward(const ModelInput& input, ThreadPool& pool, float* logits);
+  /// logits [logit_rows.size(), n_vocab]. Fails when keys or values are not finite in the type of
+  /// the cache; the pages of the input tokens then hold nothing of use.
+  Status forward(const ModelInput& input, ThreadPool& pool, float* logits);
 
  private:
   Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types);

@@ -68,7 +68,8 @@ class ModelRunner {
       for (std::size_t l = 0; l < model_->spec().layers.size(); ++l)
         tables.push_back(kv_->table(part.sequence, l));
     std::vector<float> logits(tokens.size() * n_vocab());
-    model_->forward({tokens, slices, tables, rows}, pool_, logits.data());
+    const Status status = model_->forward({tokens, slices, tables, rows}, pool_, logits.data());
+    if (!status) throw std::runtime_error(status.error().message);
     reservation->commit();
     const Status valid = kv_->validate();
     EXPECT_TRUE(valid.has_value()) << (valid ? "" : valid.error().message);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -55,6 +57,13 @@ class Activations {
   ScratchArray<std::int32_t> sum_;
 };
 
+/// Where keys or values were not finite in the type of the cache.
+struct Overflow {
+  std::size_t layer = 0;
+  std::size_t row = 0;
+  auto operator<=>(const Overflow&) const = default;
+};
+
 /// Scratch of a forward pass, grown to the largest pass so far.
 struct Workspace {
   ScratchArray<float> residual;   // [n_rows, hidden]
@@ -70,6 +79,7 @@ struct Workspace {
   std::vector<std::size_t> positions;               // [n_rows]
   ScratchArray<float> split_records;                // attention records shared by the workers
   std::vector<ScratchArray<float>> worker_records;  // attention records of each worker
+  std::vector<std::optional<Overflow>> overflows;   // the first each worker met
 };
 
 }  // namespace quire
