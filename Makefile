@@ -48,7 +48,7 @@ setup: ## install the packages and the Python environment that the tests need
 models: setup ## fetch the models that the tests need
 	@tools/fetch_model smollm2 gemma3
 
-test: setup models ## run every test: C++, sanitizers, format and lint, Python (20 minutes when nothing is built, on 2 cores)
+test: setup models ## run the tests: C++, sanitizers, format and lint, Python (20 minutes when nothing is built, on 2 cores)
 	@$(MAKE) test-cpp
 	@$(MAKE) sanitize
 	@$(MAKE) lint
@@ -92,5 +92,5 @@ completions: build ## write the shell completions to build/release/completions
 install: completions ## install the binary, completions and documents under PREFIX=/usr/local (DESTDIR works)
 	@cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
-clean: ## remove everything that was built; models and packages stay
+clean: ## remove everything that was built, .venv too; models and Debian packages stay
 	@rm -rf build rust/target .venv compile_commands.json

@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "base/temp_folder_testing.h"
+
 namespace quire {
 namespace {
 
@@ -16,19 +18,16 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 class AvailableMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(::testing::TempDir()) / "quire_memory" / test->name();
-    fs::remove_all(root_);
     write("proc/meminfo", "MemTotal: 100000 kB\nMemFree: 7 kB\nMemAvailable: 50000 kB\n");
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
 
-  fs::path root_;
+  testing::TempFolder folder_;
+  fs::path root_ = folder_.path();
 };
 
 TEST_F(AvailableMemory, IsTheMachinesWithoutGroups) {

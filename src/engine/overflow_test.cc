@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "base/temp_folder_testing.h"
 #include "engine/engine_test_support.h"
 #include "model/gguf.h"
 #include "sample/sampler.h"
@@ -27,7 +27,7 @@ struct Case {
   std::string message;  // part of it
 };
 
-std::string scaled_copy(const Case& c) {
+std::string scaled_copy(const Case& c, const testing::TempFolder& folder) {
   const std::string path = tiny_options(c.model).model;
   std::ifstream in(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -48,19 +48,19 @@ std::string scaled_copy(const Case& c) {
     EXPECT_EQ(bytes.find(old, at + 1), std::string::npos) << name << " occurs twice";
     std::memcpy(bytes.data() + at, values.data(), old.size());
   }
-  const std::string copy = ::testing::TempDir() + "quire_overflow.gguf";
+  const std::string copy = folder / "scaled.gguf";
   std::ofstream(copy, std::ios::binary) << bytes;
   return copy;
 }
 
 /// What a person hears, or "" if a token came out.
 std::string answer(const Case& c, Precision precision) {
+  const testing::TempFolder folder;
   EngineOptions options = tiny_options(c.model);
-  options.model = scaled_copy(c);
+  options.model = scaled_copy(c, folder);
   options.precision = precision;
   options.kv_type = c.kv_type;
   const auto engine = testing::load(options);
-  std::filesystem::remove(options.model);
   const SequenceId s = engine->add_sequence();
   const auto logits = engine->prefill(s, some_tokens(20), {});
   EXPECT_TRUE(engine->kv().validate().has_value());

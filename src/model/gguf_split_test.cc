@@ -1,4 +1,5 @@
 #include "model/gguf_split.h"
+#include "base/temp_folder_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class GgufSplitTest : public testing::Test {
+class GgufSplitTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::path(testing::TempDir()) / (std::string("quire_split_") + test->name());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
   struct Shard {
     std::uint16_t no;
     std::uint16_t count;
@@ -56,7 +49,8 @@ class GgufSplitTest : public testing::Test {
     EXPECT_NE(file.error().message.find(why), std::string::npos) << file.error().message;
   }
 
-  fs::path dir_;
+  testing::TempFolder folder_;
+  fs::path dir_ = folder_.path();
 };
 
 TEST_F(GgufSplitTest, JoinsTheShards) {

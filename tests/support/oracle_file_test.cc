@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "base/temp_folder_testing.h"
+
 namespace quire::testing {
 namespace {
 
@@ -59,8 +61,8 @@ TEST(OracleFile, ACutOrForeignFileIsRefused) {
   std::ifstream whole(kTiny / "llama_mha_d64.oracle", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(whole), {}};
   ASSERT_GT(bytes.size(), 1000u);
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "quire_cut.oracle";
+  const testing::TempFolder folder;
+  const std::filesystem::path path = folder / "cut.oracle";
   std::string foreign = bytes;
   foreign[0] = 'X';
   for (const std::string& broken : {std::string(), bytes.substr(0, 20),
