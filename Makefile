@@ -9,7 +9,7 @@ PROMPT ?= Explain in three sentences why a language model keeps a cache of keys 
 ARGS ?=
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 300
-# The micro-benchmarks that `make bench` runs; all of them (KERNELS=.) take a quarter of an hour.
+# The micro-benchmarks that `make bench-kernels` runs; all of them (KERNELS=.) take a quarter of an hour.
 KERNELS ?= gemv/.*/(Q4_1|Q8_0)/1536
 # What a person types is passed on to the letter: a $ in a prompt is no variable of make.
 override PROMPT := $(value PROMPT)
@@ -28,7 +28,7 @@ PARSER_TESTS := base text kv sample model
 # Whatever has threads runs under the thread sanitizer.
 THREAD_TESTS := base engine
 
-.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench oracle
+.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench bench-kernels oracle
 .PHONY: completions install setup models clean
 
 help: ## list the targets
@@ -78,10 +78,12 @@ lint: setup ## check format and clang-tidy's findings; only what changed since t
 format: setup ## format the C++ sources in place
 	@tools/lint --format
 
-bench: setup build models ## measure the kernels, then a real model: MODEL=smollm2|gemma3|FILE, ARGS="--runs 9 ..."
+bench: setup build models ## measure quire beside llama.cpp and OpenVINO on real models: ARGS="--rounds 9 --work smollm2-* ..."
+	@tools/bench $(ARGS)
+
+bench-kernels: setup ## measure the kernels alone: KERNELS='gemv/.*' (. for all)
 	@tools/build bench kernels_bench
 	@build/bench/bench/kernels_bench --benchmark_filter='$(KERNELS)'
-	@tools/bench $(ARGS)
 
 oracle: setup models ## make the committed reference data of the tests again (installs transformers and torch)
 	@tools/oracle

@@ -1,0 +1,1 @@
+"""quire and its peers, side by side on real models: see docs/measuring.md."""
