@@ -1,0 +1,95 @@
+"""Samples become figures: order of measuring, medians, ratios, the table."""
+
+from collections import Counter
+
+import pytest
+from samples import sample
+from sidebyside.figures import cell, ratio, summarize, table, turns
+
+ENGINES = ["quire", "llama_cpp", "openvino"]
+
+
+def test_engines_take_turns_within_a_work():
+    order = turns(["a", "b"], ENGINES, 3)
+    assert len(order) == 18
+    assert order[:6] == [(0, "a", "quire"), (0, "a", "llama_cpp"), (0, "a", "openvino"),
+                         (0, "b", "quire"), (0, "b", "llama_cpp"), (0, "b", "openvino")]
+    for i in range(0, len(order), 3):
+        group = order[i:i + 3]
+        assert len({(turn, work) for turn, work, _ in group}) == 1
+        assert {engine for *_, engine in group} == set(ENGINES)
+
+
+def test_every_engine_begins_equally_often():
+    order = turns(["a"], ENGINES, 6)
+    assert Counter(engine for *_, engine in order[::3]) == dict.fromkeys(ENGINES, 2)
+
+
+def test_cell_is_minimum_median_maximum():
+    got = cell([sample("quire", "a", i, speed, load_s=load, peak=peak) for i, (speed, load, peak)
+                in enumerate([(40.0, 3.0, 10), (10.0, 1.0, 30), (20.0, 2.5, 20), (25.0, 2.0, 5)])])
+    assert got == {"samples": 4, "error": None, "min": 10.0, "median": 22.5, "max": 40.0,
+                   "load_s": 2.25, "peak_rss_bytes": 30}
+
+
+def test_a_failed_sample_is_no_figure():
+    got = cell([sample("quire", "a", 0, None, error="no memory"), sample("quire", "a", 1, 5.0)])
+    assert (got["samples"], got["error"], got["median"]) == (1, "no memory", 5.0)
+    assert cell([sample("quire", "a", 0, None, error="no memory")]) == {
+        "samples": 0, "error": "no memory"}
+    assert cell([]) == {"samples": 0, "error": None}
+
+
+def test_ratio_is_of_medians_and_of_single_rounds():
+    mine = [sample("quire", "a", i, s) for i, s in enumerate([20.0, 60.0, 30.0])]
+    theirs = [sample("other", "a", i, s) for i, s in enumerate([10.0, 15.0, 20.0])]
+    assert ratio(mine, theirs) == {"ratio": 2.0, "lowest_round": 1.5, "median_round": 2.0,
+                                   "highest_round": 4.0}
+
+
+def test_rounds_are_paired_by_their_number():
+    mine = [sample("quire", "a", 0, 20.0), sample("quire", "a", 2, 30.0)]
+    theirs = [sample("other", "a", 2, 10.0), sample("other", "a", 1, 10.0)]
+    got = ratio(mine, theirs)
+    assert (got["lowest_round"], got["highest_round"]) == (3.0, 3.0)
+    assert ratio(mine, []) is None
+
+
+def made_up() -> list[dict]:
+    speeds = {"quire": 30.0, "llama_cpp": 10.0, "openvino": 20.0}
+    out = [sample(e, "a", 0, s) for e, s in speeds.items()]
+    out += [sample("quire", "b", 0, 30.0), sample("llama_cpp", "b", 0, 15.0),
+            sample("openvino", "b", 0, None, error="unknown architecture")]
+    return out
+
+
+def test_ratio_is_to_the_best_peer_that_has_figures():
+    first, second = summarize(made_up(), ["a", "b"], ENGINES, ENGINES[1:])
+    assert {k: v["ratio"] for k, v in first["ratios"].items()} == {"openvino": 1.5}
+    assert {k: v["ratio"] for k, v in second["ratios"].items()} == {"llama_cpp": 2.0}
+
+
+def test_another_build_has_a_ratio_of_its_own():
+    samples = [*made_up(), sample("other", "a", 0, 25.0)]
+    entry = summarize(samples, ["a"], [*ENGINES, "other"], ENGINES[1:])[0]
+    assert {k: v["ratio"] for k, v in entry["ratios"].items()} == {"openvino": 1.5, "other": 1.2}
+
+
+@pytest.mark.parametrize("engines", [["quire"], ["llama_cpp", "openvino"]])
+def test_without_two_sides_there_is_no_ratio(engines):
+    entry = summarize(made_up(), ["a"], engines, [e for e in engines if e != "quire"])[0]
+    assert entry["ratios"] == {}
+
+
+def test_table_has_a_line_for_everything():
+    shown = table(summarize(made_up(), ["a", "b"], ENGINES, ENGINES[1:]))
+    lines = shown.splitlines()
+    quire = next(line for line in lines if line.startswith("a "))
+    assert quire.split() == ["a", "quire", "30.0", "30.0", "30.0", "0.50", "1", "1.50x",
+                             "openvino", "(1.50", "to", "1.50)"]
+    assert [line.split()[0] for line in lines if "20.0" in line] == ["openvino"]
+    assert sum("failed: unknown architecture" in line for line in lines) == 1
+
+
+def test_table_says_what_was_not_measured():
+    assert "not measured" in table(summarize([], ["a"], ["quire"], []))
