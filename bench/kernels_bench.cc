@@ -53,26 +53,22 @@ void register_pack(TensorType type) {
 }
 
 struct Activations {
-  std::vector<float> x, scale;
-  std::vector<std::int8_t> q, fine;
-  std::vector<std::int32_t> steps, sum;
+  std::vector<float> x;
+  Int8Buffer int8;
   ActivationView view;
 
   Activations(const Kernels& table, std::size_t n_tokens, std::size_t n_cols)
-      : x(n_tokens * n_cols),
-        scale(x.size() / 32),
-        q(x.size()),
-        fine(x.size()),
-        steps(x.size() / 32),
-        sum(x.size() / 32) {
+      : x(n_tokens * n_cols) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) / 97 - 0.5f;
-    for (std::size_t t = 0; n_cols % 32 == 0 && t < n_tokens; ++t) {
-      const std::size_t block = t * n_cols / 32;
-      table.quantize_row(
-          &x[t * n_cols], n_cols,
-          {&q[t * n_cols], &fine[t * n_cols], &scale[block], &steps[block], &sum[block]});
+    // As in a real model: an outlier in every fifth block, at columns that tokens share.
+    for (std::size_t i = 0; i < x.size(); i += 32) {
+      if (i % n_cols / 32 % 5 == 3) x[i + i % n_cols / 64 % 32] *= 10;
     }
-    view = {x.data(), n_cols, q.data(), fine.data(), scale.data(), steps.data(), sum.data()};
+    int8.resize(n_tokens, n_cols);
+    for (std::size_t t = 0; n_cols % 32 == 0 && t < n_tokens; ++t) {
+      table.quantize_row(&x[t * n_cols], t, int8.view());
+    }
+    view = {.f32 = x.data(), .f32_stride = n_cols, .int8 = int8.view()};
   }
 };
 
@@ -112,6 +108,24 @@ void register_linear(const Kernels& table, TensorType type) {
       const std::string name = "gemm/" + suffix + shape.name + "/m" + std::to_string(n_tokens);
       benchmark::RegisterBenchmark(name.c_str(), bench);
     }
+  }
+}
+
+/// One row of activations to int8; 5 in 16 blocks have outliers.
+void register_quantize(const Kernels& table) {
+  for (const std::size_t n_cols : {std::size_t{576}, std::size_t{1536}}) {
+    const std::string name = "quantize/" + std::string(table.name) + "/" + std::to_string(n_cols);
+    benchmark::RegisterBenchmark(name.c_str(), [&table, n_cols](benchmark::State& state) {
+      const Activations x(table, kTokenTile, n_cols);
+      std::size_t token = 0;
+      for (auto _ : state) {
+        token = (token + 1) % kTokenTile;
+        table.quantize_row(&x.x[token * n_cols], token, x.view.int8);
+        benchmark::ClobberMemory();
+      }
+      const double blocks = static_cast<double>(n_cols / kActivationBlock * state.iterations());
+      state.counters["blocks/s"] = benchmark::Counter(blocks, benchmark::Counter::kIsRate);
+    });
   }
 }
 
@@ -176,6 +190,7 @@ int main(int argc, char** argv) {
   for (const quire::TensorType type : quire::kTypes) quire::register_pack(type);
   for (const quire::Kernels* table : quire::available_kernels()) {
     for (const quire::TensorType type : quire::kTypes) quire::register_linear(*table, type);
+    quire::register_quantize(*table);
     quire::register_attention(*table);
   }
   benchmark::RunSpecifiedBenchmarks();

@@ -30,9 +30,6 @@ struct AttentionBatch {
   const std::byte* v_rows[kScoreBlock];
 };
 
-QUIRE_INLINE std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
-QUIRE_INLINE std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
-
 /// Raw q.k of kRows rows against 16 tokens: K tile [head_dim][16], two chains over even and odd d.
 template <typename Source, int kRows>
 QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_dim,

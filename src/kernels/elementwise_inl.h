@@ -17,58 +17,6 @@ QUIRE_INLINE void zip(const float* a, const float* b, float* out, std::size_t n,
   }
 }
 
-/// A block below this cannot be scaled to int8 (127 / amax would overflow) and becomes zero.
-constexpr float kSmallestActivation = 1e-30f;
-
-QUIRE_INLINE I32x16 clamp_to_s8(F32x16 x) {
-  return round_to_int(min(max(x, splat(-127)), splat(127)));
-}
-
-/// One block of a row: q, and where it is loud the rest in steps of 1 / kFineSteps.
-void quantize_block(const float* x, float amax, bool loud, std::size_t block,
-                    const QuantizedRow& out) {
-  const bool tiny = amax <= kSmallestActivation;  // false for NaN, which goes into the scale
-  const F32x16 inverse = splat(tiny ? 0.0f : 127.0f / amax);
-  I32x16 sum = splat_int(0);
-  for (std::size_t i = block * kActivationBlock; i < (block + 1) * kActivationBlock; i += 16) {
-    const F32x16 scaled = load(x + i) * inverse;
-    const I32x16 q = clamp_to_s8(scaled);
-    I32x16 fine = splat_int(0);
-    if (loud) {
-      fine = clamp_to_s8((scaled - to_float(q)) * splat(static_cast<float>(kFineSteps)));
-      sum = sum + q * splat_int(kFineSteps) + fine;
-    } else {
-      sum = sum + q;
-    }
-    store_s8(out.q + i, q);
-    store_s8(out.fine + i, fine);
-  }
-  const std::int32_t steps = loud ? kFineSteps : 1;
-  out.scale[block] = tiny ? 0.0f : amax / 127.0f / static_cast<float>(steps);
-  out.steps[block] = steps;
-  out.sum[block] = reduce_add(sum);
-}
-
-void quantize_row(const float* x, std::size_t n_cols, const QuantizedRow& out) {
-  const std::size_t n_blocks = n_cols / kActivationBlock;
-  double squares = 0;
-  for (std::size_t b = 0; b < n_blocks; ++b) {
-    const F32x16 x0 = load(x + b * kActivationBlock);
-    const F32x16 x1 = load(x + b * kActivationBlock + 16);
-    const std::int32_t top = reduce_max(max(magnitude_bits(x0), magnitude_bits(x1)));
-    float amax;
-    __builtin_memcpy(&amax, &top, sizeof(amax));
-    out.scale[b] = amax;  // until its block is quantized
-    squares += static_cast<double>(amax) * static_cast<double>(amax);
-  }
-  const double limit = squares / static_cast<double>(n_blocks) * kLoudness;
-  for (std::size_t b = 0; b < n_blocks; ++b) {
-    const float amax = out.scale[b];
-    const bool loud = static_cast<double>(amax) * static_cast<double>(amax) > limit;
-    quantize_block(x, amax, loud && amax > kSmallestActivation, b, out);
-  }
-}
-
 void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* y) {
   F32x16 squares = splat(0);
   std::size_t i = 0;

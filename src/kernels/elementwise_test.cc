@@ -14,65 +14,6 @@ using testing::random_floats;
 
 constexpr std::size_t kLengths[] = {1, 2, 15, 16, 17, 31, 33, 64, 100, 576, 641};
 
-TEST(QuantizeRow, RoundsToTheNearestLevelPer32) {
-  const std::size_t n = 640;
-  Floats x = random_floats(n, 1);
-  for (std::size_t i = 0; i < 32; ++i) x[i] = 0;         // an empty block
-  for (std::size_t i = 32; i < 64; ++i) x[i] *= 1e-36f;  // too small to scale
-  for (std::size_t i = 64; i < 96; ++i) x[i] *= 30;
-  x[100] = -50;  // the extreme is negative
-  for (std::size_t i = 128; i < 160; ++i) x[i] = (static_cast<float>(i - 128) + 0.5f) / 16;  // ties
-  x[159] = 127.0f / 16;
-  on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, n).q; });
-  on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, n).fine; });
-  on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, n).sum; });
-  on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, n).steps; });
-  on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, n).scale; });
-  const auto rows = testing::quantize_rows(*available_kernels().front(), x, n);
-
-  std::vector<double> amax(n / 32);
-  double mean_square = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    amax[i / 32] = std::max(amax[i / 32], std::fabs(double{x[i]}));
-  }
-  for (const double a : amax) mean_square += a * a / static_cast<double>(amax.size());
-  std::size_t n_loud = 0;
-  for (std::size_t b = 0; b < n / 32; ++b) {
-    const bool loud = amax[b] * amax[b] > kLoudness * mean_square;
-    n_loud += loud;
-    const double levels = loud ? 127.0 * kFineSteps : 127.0;
-    EXPECT_EQ(rows.steps[b], loud ? kFineSteps : 1);
-    std::int32_t sum = 0;
-    for (std::size_t i = 32 * b; i < 32 * b + 32; ++i) {
-      sum += rows.level(i);
-      if (!loud) {
-        EXPECT_EQ(rows.fine[i], 0);
-      }
-      if (amax[b] < 1e-30) {
-        EXPECT_EQ(rows.level(i), 0);
-        continue;
-      }
-      // 127 / amax, the product and the rest are each rounded: a tie may fall to either side.
-      EXPECT_LE(std::fabs(double{x[i]} * levels / amax[b] - rows.level(i)), 0.5 + levels * 2e-7);
-    }
-    EXPECT_EQ(sum, rows.sum[b]);
-    EXPECT_NEAR(rows.scale[b], amax[b] < 1e-30 ? 0 : amax[b] / levels, amax[b] / levels * 2e-7);
-  }
-  EXPECT_EQ(n_loud, 2u);
-  for (std::size_t i = 128; i < 158; ++i) EXPECT_EQ(rows.q[i] % 2, 0) << "ties go to even, " << i;
-}
-
-TEST(QuantizeRow, WhatIsNotFiniteIsNotHidden) {
-  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-    Floats x = random_floats(64, 3);
-    x[7] = bad;
-    const auto rows = testing::quantize_rows(*available_kernels().front(), x, 64);
-    EXPECT_FALSE(std::isfinite(rows.scale[0]));
-    EXPECT_TRUE(std::isfinite(rows.scale[1]));
-    on_every_tier([&](const Kernels& table) { return testing::quantize_rows(table, x, 64).q; });
-  }
-}
-
 TEST(RmsNorm, MatchesDouble) {
   for (const std::size_t n : kLengths) {
     const Floats x = random_floats(n, 4, 3);

@@ -9,42 +9,18 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "kernels/activations.h"
 #include "kernels/kv_layout.h"
 #include "kernels/packed_matrix.h"
 
 namespace quire {
 
-/// Columns that share one activation scale.
-inline constexpr std::size_t kActivationBlock = 32;
-
-/// Steps of the second int8 term in one step of the first, where a block has both.
-inline constexpr std::int32_t kFineSteps = 254;
-
-/// A block is loud when its amax^2 is above this times the mean of its row. The loud third or so of
-/// the blocks makes nearly all of the rounding error: a second term for those alone takes it away
-/// (docs/kernels.md has the figures).
-inline constexpr double kLoudness = 0.5;
-
 /// Input rows of a linear layer: [n_tokens, n_cols] in f32, int8 or both (the packed format says
-/// which it reads, PackedMatrix::wants_int8). In int8, x ~ scale * (steps * q + fine): a quiet
-/// block has steps = 1 and fine = 0, a loud one steps = kFineSteps, which makes 16 bits of it.
+/// which it reads, PackedMatrix::wants_int8).
 struct ActivationView {
   const float* f32 = nullptr;  // row t at t * f32_stride
   std::size_t f32_stride = 0;
-  const std::int8_t* q = nullptr;       // [n_tokens, n_cols], within [-127, 127]
-  const std::int8_t* fine = nullptr;    // [n_tokens, n_cols], within [-127, 127]
-  const float* scale = nullptr;         // [n_tokens, n_cols / 32]
-  const std::int32_t* steps = nullptr;  // [n_tokens, n_cols / 32], 1 or kFineSteps
-  const std::int32_t* sum = nullptr;    // [n_tokens, n_cols / 32], of steps * q + fine
-};
-
-/// Where quantize_row puts one row of an ActivationView.
-struct QuantizedRow {
-  std::int8_t* q;
-  std::int8_t* fine;
-  float* scale;
-  std::int32_t* steps;
-  std::int32_t* sum;
+  Int8Activations int8;
 };
 
 /// Attention of a few query tokens of one KV head over one split of the sequence.
@@ -81,9 +57,9 @@ enum class RopeStyle : std::uint8_t {
 struct Kernels {
   std::string_view name;
 
-  /// x [n_cols] to int8 with one scale per 32 (amax / 127, round to nearest even), and a second
-  /// term for the blocks whose amax^2 is above kLoudness times the mean of the row.
-  void (*quantize_row)(const float* x, std::size_t n_cols, const QuantizedRow& out);
+  /// x [n_cols] becomes token `token` of `out`, whose n_blocks is n_cols / 32: one scale per 32
+  /// columns, round to nearest even, a second term for outlier lines (activations.h).
+  void (*quantize_row)(const float* x, std::size_t token, const Int8Activations& out);
 
   /// y[t, r] = sum_c w[r, c] * x[t, c] for the rows of `panels` and the tokens of `tokens`.
   /// Rows past n_rows are not written.

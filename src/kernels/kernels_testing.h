@@ -56,33 +56,56 @@ auto on_every_tier(F compute) {
   return expected;
 }
 
+/// Rows in int8, and what the integers stand for.
 struct QuantizedRows {
-  std::vector<std::int8_t> q, fine;
-  Floats scale;
-  std::vector<std::int32_t> steps, sum;
+  Int8Buffer buffer;
+  std::size_t n_tokens = 0;
 
-  ActivationView view() const {
-    return {.q = q.data(),
-            .fine = fine.data(),
-            .scale = scale.data(),
-            .steps = steps.data(),
-            .sum = sum.data()};
+  const Int8Activations& view() const { return buffer.view(); }
+  float scale(std::size_t t, std::size_t b) const { return view().scale[view().block(t, b)]; }
+  std::uint8_t lines(std::size_t t, std::size_t b) const {
+    return view().lines[view().block(t, b)];
   }
-  /// What the integers of element i stand for, in steps of the block's scale.
-  std::int32_t level(std::size_t i) const { return steps[i / kActivationBlock] * q[i] + fine[i]; }
+  std::int32_t coarse(std::size_t t, std::size_t c) const {
+    return view().coarse[view().values(t, c / kActivationBlock) + c % kActivationBlock];
+  }
+  /// Column c of token t in steps of the block's scale.
+  std::int32_t level(std::size_t t, std::size_t c) const {
+    return kCoarseSteps * coarse(t, c) +
+           view().q[view().values(t, c / kActivationBlock) + c % kActivationBlock];
+  }
+  /// Every integer there is, and every float, for comparisons.
+  std::vector<std::int32_t> integers() const {
+    std::vector<std::int32_t> out;
+    for (std::size_t t = 0; t < n_tokens; ++t) {
+      for (std::size_t b = 0; b < view().n_blocks; ++b) {
+        const std::size_t at = view().block(t, b);
+        out.insert(out.end(), {view().lines[at], view().sum[at], view().half_sum[at]});
+        for (std::size_t i = at * kActivationBlock; i < (at + 1) * kActivationBlock; ++i) {
+          out.insert(out.end(), {view().q[i], view().coarse[i]});
+        }
+      }
+    }
+    return out;
+  }
+  Floats floats() const {
+    Floats out;
+    for (std::size_t t = 0; t < n_tokens; ++t) {
+      for (std::size_t b = 0; b < view().n_blocks; ++b) {
+        out.push_back(scale(t, b));
+        out.push_back(view().scaled_sum[view().block(t, b)]);
+      }
+    }
+    return out;
+  }
 };
 
 inline QuantizedRows quantize_rows(const Kernels& table, const Floats& x, std::size_t n_cols) {
-  const std::size_t n_blocks = x.size() / kActivationBlock;
-  QuantizedRows out = {std::vector<std::int8_t>(x.size()), std::vector<std::int8_t>(x.size()),
-                       Floats(n_blocks), std::vector<std::int32_t>(n_blocks),
-                       std::vector<std::int32_t>(n_blocks)};
-  for (std::size_t t = 0; t < x.size() / n_cols; ++t) {
-    const std::size_t block = t * n_cols / kActivationBlock;
-    table.quantize_row(
-        x.data() + t * n_cols, n_cols,
-        {out.q.data() + t * n_cols, out.fine.data() + t * n_cols, out.scale.data() + block,
-         out.steps.data() + block, out.sum.data() + block});
+  QuantizedRows out;
+  out.n_tokens = x.size() / n_cols;
+  out.buffer.resize(out.n_tokens, n_cols);
+  for (std::size_t t = 0; t < out.n_tokens; ++t) {
+    table.quantize_row(x.data() + t * n_cols, t, out.view());
   }
   return out;
 }

@@ -1,8 +1,10 @@
 #pragma once
 // y = W x over 16-row panels: the loops over panels and token tiles, and the float formats.
 
+#include <type_traits>
+
 #include "kernels/kernels.h"
-#include "kernels/linear_quant_inl.h"
+#include "kernels/linear_packed_inl.h"
 
 namespace quire {
 namespace {
@@ -49,16 +51,40 @@ struct LinearJob {
   std::size_t y_stride;
 };
 
+template <int kTokens>
+QUIRE_INLINE void store_outputs(const LinearJob& job, std::size_t token,
+                                const F32x16 (&y)[kTokens]) {
+  float* out = job.y + token * job.y_stride;
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t, out += job.y_stride) {
+    if (job.rows == kPanelRows) {
+      store(out, y[t]);
+    } else {
+      store_first(out, y[t], job.rows);
+    }
+  }
+}
+
+template <int kTokens>
+QUIRE_INLINE void load_outputs(const LinearJob& job, std::size_t token, F32x16 (&y)[kTokens]) {
+  const float* out = job.y + token * job.y_stride;
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t, out += job.y_stride) {
+    y[t] = job.rows == kPanelRows ? load(out) : load_first(out, job.rows);
+  }
+}
+
 template <PackedFormat kFormat, int kTokens>
 [[gnu::noinline]] void run_tile(const LinearJob& job, std::size_t token) {
   F32x16 y[kTokens];
   const ActivationView& x = *job.x;
   if constexpr (kFormat >= PackedFormat::kQ8) {
-    const std::size_t n_blocks = job.n_cols / kQuantBlock;
-    const QuantTile tile = {x.q + token * job.n_cols,   x.fine + token * job.n_cols,
-                            x.scale + token * n_blocks, x.steps + token * n_blocks,
-                            x.sum + token * n_blocks,   job.n_cols};
-    quant_tile<kFormat>(job.panel, tile, y);
+    const QuantTile tile(x.int8, token);
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
+    for_each_block<kFormat, kTokens == 1>(
+        job.panel, 0, tile.n_blocks,
+        [&](const auto& block, std::size_t b) { add_block(block, tile, b, y); });
   } else {
     const float* rows = x.f32 + token * x.f32_stride;
     if constexpr (kFormat == PackedFormat::kF32) {
@@ -70,40 +96,83 @@ template <PackedFormat kFormat, int kTokens>
       float_tile<Source>(panel, job.n_cols, rows, x.f32_stride, y);
     }
   }
-  float* out = job.y + token * job.y_stride;
-  for (int t = 0; t < kTokens; ++t, out += job.y_stride) {
-    if (job.rows == kPanelRows) {
-      store(out, y[t]);
+  store_outputs(job, token, y);
+}
+
+/// Blocks [from, to), which lie expanded at `blocks`; what came before them is in the output.
+template <PackedFormat kFormat, int kTokens>
+[[gnu::noinline]] void run_expanded_tile(const LinearJob& job, std::size_t token,
+                                         const std::byte* blocks, std::size_t from,
+                                         std::size_t to) {
+  const QuantTile tile(job.x->int8, token);
+  F32x16 y[kTokens];
+  if (from == 0) {
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
+  } else {
+    load_outputs(job, token, y);
+  }
+  for (std::size_t b = from; b < to; ++b, blocks += ExpandedBlock<kFormat>::kBytes) {
+    add_block(ExpandedBlock<kFormat>{blocks}, tile, b, y);
+  }
+  store_outputs(job, token, y);
+}
+
+/// Cuts tokens into the largest pieces that fit, none across the border of an int8 tile, and calls
+/// run(size, first token); which piece a token falls in changes nothing.
+template <int kLimit, typename Run>
+QUIRE_INLINE void for_each_piece(Range tokens, Run run) {
+  for (std::size_t token = tokens.begin; token < tokens.end;) {
+    const std::size_t in_tile = kTokenTile - token % kTokenTile;
+    const std::size_t left = smaller(tokens.end - token, in_tile);
+    if (kLimit >= 8 && left >= 8) {
+      run(std::integral_constant<int, kLimit >= 8 ? 8 : 1>(), token);
+      token += 8;
+    } else if (kLimit >= 4 && left >= 4) {
+      run(std::integral_constant<int, kLimit >= 4 ? 4 : 1>(), token);
+      token += 4;
+    } else if (kLimit >= 2 && left >= 2) {
+      run(std::integral_constant<int, kLimit >= 2 ? 2 : 1>(), token);
+      token += 2;
     } else {
-      store_first(out, y[t], job.rows);
+      run(std::integral_constant<int, 1>(), token);
+      token += 1;
     }
   }
 }
 
-/// The largest tiles that fit, then smaller ones; which tile a token falls in changes nothing.
-template <PackedFormat kFormat, int kTokens>
-QUIRE_INLINE std::size_t run_tiles(const LinearJob& job, std::size_t token, std::size_t end) {
-  constexpr int kLimit = kFormat >= PackedFormat::kQ8 ? kMaxQuantTile : kMaxFloatTile;
-  if constexpr (kTokens <= kLimit) {
-    for (; token + kTokens <= end; token += kTokens) run_tile<kFormat, kTokens>(job, token);
-  }
-  return token;
+/// From this many tokens on a panel is expanded, where unpacking it again and again costs more than
+/// the space: nibbles and bytes are nearly free.
+constexpr std::size_t kExpandFrom = 24;
+constexpr bool expands(const QuantSpec& spec) {
+  return spec.is_super || (spec.bits != 4 && spec.bits != 8);
 }
 
 template <PackedFormat kFormat>
 void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels, Range tokens,
                    float* y, std::size_t y_stride) {
+  constexpr bool kQuantized = kFormat >= PackedFormat::kQ8;
   LinearJob job = {nullptr, w.n_cols(), &x, 0, nullptr, y_stride};
   for (std::size_t p = panels.begin; p < panels.end; ++p) {
     const std::size_t row = p * kPanelRows;
-    const std::size_t left = w.n_rows() - row;
     job.panel = w.panel(p);
-    job.rows = left < kPanelRows ? left : kPanelRows;
+    job.rows = smaller(w.n_rows() - row, kPanelRows);
     job.y = y + row;
-    std::size_t token = run_tiles<kFormat, 8>(job, tokens.begin, tokens.end);
-    token = run_tiles<kFormat, 4>(job, token, tokens.end);
-    token = run_tiles<kFormat, 2>(job, token, tokens.end);
-    run_tiles<kFormat, 1>(job, token, tokens.end);
+    if constexpr (kQuantized && expands(quant_spec(kFormat))) {
+      if (tokens.end - tokens.begin >= kExpandFrom) {
+        alignas(64) std::byte blocks[kExpandedBlocks * ExpandedBlock<kFormat>::kBytes];
+        for (std::size_t from = 0; from < x.int8.n_blocks; from += kExpandedBlocks) {
+          const std::size_t to = smaller(from + kExpandedBlocks, x.int8.n_blocks);
+          expand_blocks<kFormat>(job.panel, from, to, blocks);
+          for_each_piece<kMaxQuantTile>(tokens, [&](auto size, std::size_t token) {
+            run_expanded_tile<kFormat, size>(job, token, blocks, from, to);
+          });
+        }
+        continue;
+      }
+    }
+    for_each_piece<kQuantized ? kMaxQuantTile : kMaxFloatTile>(
+        tokens, [&](auto size, std::size_t token) { run_tile<kFormat, size>(job, token); });
   }
 }
 

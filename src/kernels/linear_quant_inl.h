@@ -1,7 +1,7 @@
 #pragma once
-// Products of quantized panels with int8 activations. One block is 32 columns of 16 rows: integers
-// are summed exactly, then scaled into the f32 sums in block order, so a result depends on neither
-// the tier nor the tile a token falls in.
+// Products of blocks of quantized panels with int8 activations. One block is 32 columns of 16 rows:
+// integers are summed exactly, then scaled into the f32 sums in block order, so a result depends on
+// neither the tier nor the tile a token falls in.
 
 #include "kernels/quant_spec.h"
 #include "kernels/simd_math_inl.h"
@@ -31,173 +31,141 @@ QUIRE_INLINE Line unpack_line(const std::byte* block) {
   }
 }
 
-/// Where the int8 activations of a tile of tokens lie; `block` advances over the columns.
+/// The int8 activations of a few tokens of one tile.
 struct QuantTile {
-  const std::int8_t* q;
-  const std::int8_t* fine;
-  const float* scale;
-  const std::int32_t* steps;
-  const std::int32_t* sum;
-  std::size_t n_cols;
+  Int8Activations x;  // of the first of them
+  std::size_t n_blocks;
 
-  QUIRE_INLINE std::size_t column(int t, std::size_t block) const {
-    return static_cast<std::size_t>(t) * n_cols + block * kQuantBlock;
+  QUIRE_INLINE QuantTile(const Int8Activations& all, std::size_t token)
+      : x(all), n_blocks(all.n_blocks) {
+    const std::size_t at = all.block(token, 0);
+    x.q += at * kActivationBlock;
+    x.coarse += at * kActivationBlock;
+    x.lines += at;
+    x.scale += at;
+    x.sum += at;
+    x.half_sum += at;
+    x.scaled_sum += at;
   }
-  QUIRE_INLINE std::size_t index(int t, std::size_t block) const {
-    return static_cast<std::size_t>(t) * (n_cols / kQuantBlock) + block;
+  QUIRE_INLINE static std::size_t index(int t, std::size_t b) {
+    return b * kTokenTile + static_cast<std::size_t>(t);
+  }
+  /// The outlier lines of any of the tokens. The coarse term of the others is zero there.
+  template <int kTokens>
+  QUIRE_INLINE unsigned lines(std::size_t b) const {
+    static_assert(kTokens <= static_cast<int>(kTokenTile));
+    std::uint64_t all = 0;
+    __builtin_memcpy(&all, x.lines + b * kTokenTile, kTokens);
+    if constexpr (kTokens > 4) all |= all >> 32;
+    if constexpr (kTokens > 2) all |= all >> 16;
+    if constexpr (kTokens > 1) all |= all >> 8;
+    return static_cast<unsigned>(all & 0xff);
   }
 };
 
-/// acc[t] += two lines of the block times their columns of one int8 term, for every token.
-template <int kBits, int kFirst, int kSecond, int kTokens>
-QUIRE_INLINE void add_lines(const std::byte* block, const QuantTile& x, const std::int8_t* term,
-                            std::size_t b, I32x16 (&acc)[kTokens]) {
-  const Line w0 = unpack_line<kBits, kFirst>(block);
-  const Line w1 = unpack_line<kBits, kSecond>(block);
-#pragma GCC unroll 16
+/// acc[t] += two lines of the block times their columns of q, for every token.
+template <int kFirst, int kSecond, typename Block, int kTokens>
+QUIRE_INLINE void add_lines(const Block& block, const QuantTile& x, std::size_t b,
+                            I32x16 (&acc)[kTokens]) {
+  const Line w0 = block.template line<kFirst>();
+  const Line w1 = block.template line<kSecond>();
+#pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
-    const std::int8_t* columns = term + x.column(t, b);
-    acc[t] = dot2<kBits>(acc[t], w0, columns + 4 * kFirst, w1, columns + 4 * kSecond);
+    const std::int8_t* q = x.x.q + QuantTile::index(t, b) * kActivationBlock;
+    acc[t] = dot2<Block::kSpec.bits>(acc[t], w0, q + 4 * kFirst, w1, q + 4 * kSecond);
   }
 }
 
-/// acc[t] += all lines of one group times one int8 term.
-template <int kBits, int kGroups, int kGroup, int kTokens>
-QUIRE_INLINE void add_term(const std::byte* block, const QuantTile& x, const std::int8_t* term,
-                           std::size_t b, I32x16 (&acc)[kTokens]) {
-  if constexpr (kGroups == 1) {
-    add_lines<kBits, 0, 4>(block, x, term, b, acc);
-    add_lines<kBits, 1, 5>(block, x, term, b, acc);
-    add_lines<kBits, 2, 6>(block, x, term, b, acc);
-    add_lines<kBits, 3, 7>(block, x, term, b, acc);
-  } else {
-    add_lines<kBits, 4 * kGroup, 4 * kGroup + 1>(block, x, term, b, acc);
-    add_lines<kBits, 4 * kGroup + 2, 4 * kGroup + 3>(block, x, term, b, acc);
+/// acc[t] += line kLine times its columns of the coarse term, where any token has one.
+template <int kLine, typename Block, int kTokens>
+QUIRE_INLINE void add_coarse_line(const Block& block, const QuantTile& x, std::size_t b,
+                                  unsigned lines, I32x16 (&acc)[kTokens]) {
+  if ((lines >> kLine & 1) == 0) return;
+  const Line w = block.template line<kLine>();
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const std::int8_t* coarse = x.x.coarse + QuantTile::index(t, b) * kActivationBlock;
+    acc[t] = dot<Block::kSpec.bits>(acc[t], w, coarse + 4 * kLine);
   }
 }
 
-template <PackedFormat kFormat>
-constexpr bool needs_zero_point() {
-  constexpr QuantSpec spec = quant_spec(kFormat);
+constexpr bool needs_zero_point(const QuantSpec& spec) {
   return spec.zero_log2 >= 0 && (spec.bits != 8 || kDotIsBiased8);
 }
 
-/// Whether any token of the tile has a second term in this block. If none has, it is all zeros, and
-/// leaving it out changes nothing.
-template <int kTokens>
-QUIRE_INLINE bool is_loud(const QuantTile& x, std::size_t b) {
-  std::int32_t bits = 0;
-#pragma GCC unroll 16
-  for (int t = 0; t < kTokens; ++t) bits |= x.steps[x.index(t, b)];
-  return bits != 1;
-}
-
-/// Sum of steps * q + fine over the columns of one group.
+/// Sum of the integers of one group of a token's block.
 template <int kGroups, int kGroup>
-QUIRE_INLINE std::int32_t group_sum(const QuantTile& x, int t, std::size_t b, bool loud) {
-  if constexpr (kGroups == 1) return x.sum[x.index(t, b)];
-  const std::size_t column = x.column(t, b) + 16 * kGroup;
-  const std::int32_t sum = sum16(x.q + column);
-  return loud ? sum * x.steps[x.index(t, b)] + sum16(x.fine + column) : sum;
+QUIRE_INLINE std::int32_t group_sum(const QuantTile& x, int t, std::size_t b) {
+  const std::size_t at = QuantTile::index(t, b);
+  if constexpr (kGroups == 1) return x.x.sum[at];
+  return kGroup == 0 ? x.x.half_sum[at] : x.x.sum[at] - x.x.half_sum[at];
 }
 
 /// One group of a block (all 32 columns, or 16 of them): its integer sums scaled into y.
-template <PackedFormat kFormat, int kGroup, int kTokens>
-QUIRE_INLINE void add_group(const std::byte* block, const QuantTile& x, std::size_t b, bool loud,
-                            F32x16 scale, F32x16 minimum, F32x16 (&y)[kTokens]) {
-  constexpr QuantSpec spec = quant_spec(kFormat);
-  std::int32_t sums[kTokens] = {};
-  I32x16 offset[kTokens];
-#pragma GCC unroll 16
-  for (int t = 0; t < kTokens; ++t) {
-    offset[t] = splat_int(0);
-    if constexpr (needs_zero_point<kFormat>() || spec.has_min) {
-      sums[t] = group_sum<spec.groups, kGroup>(x, t, b, loud);
-    }
-    if constexpr (needs_zero_point<kFormat>()) {
-      offset[t] = splat_int(-(sums[t] * (1 << spec.zero_log2)));
-    }
-  }
+template <int kGroup, typename Block, int kTokens>
+QUIRE_INLINE void add_group(const Block& block, const QuantTile& x, std::size_t b, unsigned lines,
+                            F32x16 (&y)[kTokens]) {
+  constexpr QuantSpec spec = Block::kSpec;
+  constexpr int kLines = 8 / spec.groups;
+  constexpr int kFrom = kLines * kGroup;
   I32x16 acc[kTokens];
-  if (loud) {
-    for (int t = 0; t < kTokens; ++t) acc[t] = splat_int(0);
-    add_term<spec.bits, spec.groups, kGroup>(block, x, x.q, b, acc);
-#pragma GCC unroll 16
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) acc[t] = splat_int(0);
+  if ((lines >> kFrom & ((1u << kLines) - 1u)) != 0) {
+    add_coarse_line<kFrom + 0>(block, x, b, lines, acc);
+    add_coarse_line<kFrom + 1>(block, x, b, lines, acc);
+    add_coarse_line<kFrom + 2>(block, x, b, lines, acc);
+    add_coarse_line<kFrom + 3>(block, x, b, lines, acc);
+    if constexpr (kLines == 8) {
+      add_coarse_line<4>(block, x, b, lines, acc);
+      add_coarse_line<5>(block, x, b, lines, acc);
+      add_coarse_line<6>(block, x, b, lines, acc);
+      add_coarse_line<7>(block, x, b, lines, acc);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) acc[t] = acc[t] * splat_int(kCoarseSteps);
+  }
+  if constexpr (needs_zero_point(spec)) {
+#pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
-      acc[t] = acc[t] * splat_int(x.steps[x.index(t, b)]) + offset[t];
+      const std::int32_t sum = group_sum<spec.groups, kGroup>(x, t, b);
+      acc[t] = acc[t] + splat_int(-(sum * (1 << spec.zero_log2)));
     }
-    add_term<spec.bits, spec.groups, kGroup>(block, x, x.fine, b, acc);
+  }
+  if constexpr (kLines == 8) {  // the order in which nibbles lie together
+    add_lines<0, 4>(block, x, b, acc);
+    add_lines<1, 5>(block, x, b, acc);
+    add_lines<2, 6>(block, x, b, acc);
+    add_lines<3, 7>(block, x, b, acc);
   } else {
-    for (int t = 0; t < kTokens; ++t) acc[t] = offset[t];
-    add_term<spec.bits, spec.groups, kGroup>(block, x, x.q, b, acc);
+    add_lines<kFrom, kFrom + 1>(block, x, b, acc);
+    add_lines<kFrom + 2, kFrom + 3>(block, x, b, acc);
   }
-#pragma GCC unroll 16
+  const F32x16 scale = block.template scale<kGroup>();
+#pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
-    const float x_scale = x.scale[x.index(t, b)];
-    y[t] = fma(to_float(acc[t]), scale * splat(x_scale), y[t]);
-    if constexpr (spec.has_min) {
-      y[t] = fma(minimum, splat(x_scale * static_cast<float>(sums[t])), y[t]);
-    }
+    const std::size_t at = QuantTile::index(t, b);
+    y[t] = fma(to_float(acc[t]), scale * splat(x.x.scale[at]), y[t]);
   }
-}
-
-/// f16 d[16] and m[16] at the head of an entry of the scale section.
-struct MetaHead {
-  F32x16 d, m;
-};
-
-template <PackedFormat kFormat>
-QUIRE_INLINE MetaHead load_head(const std::byte* meta) {
-  const auto* halves = reinterpret_cast<const std::uint16_t*>(meta);
-  MetaHead head = {load_f16(halves), splat(0)};
-  if constexpr (quant_spec(kFormat).has_min) head.m = load_f16(halves + kPanelRows);
-  return head;
-}
-
-/// Scale and minimum of one group; K formats multiply the shared ones by small integers.
-template <PackedFormat kFormat, int kGroup>
-QUIRE_INLINE MetaHead group_scale(const MetaHead& head, const std::byte* sub) {
-  constexpr QuantSpec spec = quant_spec(kFormat);
-  if constexpr (!spec.is_super) return head;
-  const auto* integers = reinterpret_cast<const std::int8_t*>(sub);
-  MetaHead out = {head.d * load_s8(integers + 16 * kGroup), head.m};
   if constexpr (spec.has_min) {
-    out.m = splat(0) - head.m * load_s8(integers + 16 * (spec.groups + kGroup));
+    const F32x16 minimum = block.template minimum<kGroup>();
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+      const std::size_t at = QuantTile::index(t, b);
+      const float sum = spec.groups == 1
+                            ? x.x.scaled_sum[at]
+                            : x.x.scale[at] * static_cast<float>(group_sum<2, kGroup>(x, t, b));
+      y[t] = fma(minimum, splat(sum), y[t]);
+    }
   }
-  return out;
 }
 
-/// kTokens tokens times one panel; y[t] are the 16 rows of token t.
-template <PackedFormat kFormat, int kTokens>
-QUIRE_INLINE void quant_tile(const std::byte* panel, const QuantTile& x, F32x16 (&y)[kTokens]) {
-  constexpr QuantSpec spec = quant_spec(kFormat);
-  constexpr std::size_t kPrefetch = 2048;  // bytes ahead; a decode step is one long stream
-  const std::size_t n_blocks = x.n_cols / kQuantBlock;
-  for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
-  for (std::size_t first = 0; first < n_blocks; first += spec.chunk_blocks()) {
-    const std::byte* lines = panel + spec.meta_bytes();
-    const std::byte* sub = panel + spec.head_bytes();
-    MetaHead head = load_head<kFormat>(panel);
-    if constexpr (kTokens == 1) __builtin_prefetch(panel + kPrefetch);
-    for (std::size_t i = 0; i < spec.chunk_blocks() && first + i < n_blocks; ++i) {
-      if constexpr (kTokens == 1) {
-        for (std::size_t line = 0; line < spec.line_bytes(); line += kLineBytes) {
-          __builtin_prefetch(lines + kPrefetch + line);
-        }
-      }
-      if (!spec.is_super && i > 0) head = load_head<kFormat>(panel + i * spec.head_bytes());
-      const MetaHead s0 = group_scale<kFormat, 0>(head, sub);
-      const bool loud = is_loud<kTokens>(x, first + i);
-      add_group<kFormat, 0>(lines, x, first + i, loud, s0.d, s0.m, y);
-      if constexpr (spec.groups == 2) {
-        const MetaHead s1 = group_scale<kFormat, 1>(head, sub);
-        add_group<kFormat, 1>(lines, x, first + i, loud, s1.d, s1.m, y);
-      }
-      lines += spec.line_bytes();
-      sub += spec.sub_bytes();
-    }
-    panel += spec.chunk_bytes();
-  }
+template <typename Block, int kTokens>
+QUIRE_INLINE void add_block(const Block& block, const QuantTile& x, std::size_t b,
+                            F32x16 (&y)[kTokens]) {
+  const unsigned lines = x.lines<kTokens>(b);
+  add_group<0>(block, x, b, lines, y);
+  if constexpr (Block::kSpec.groups == 2) add_group<1>(block, x, b, lines, y);
 }
 
 }  // namespace

@@ -123,6 +123,14 @@ QUIRE_INLINE Mask lane_range(int begin, int end) {
   return {lanes_between(lanes, begin, end),
           lanes_between(_mm256_add_epi32(lanes, _mm256_set1_epi32(8)), begin, end)};
 }
+QUIRE_INLINE __m256 lanes_of_twos(__m256i fours, int low, int high) {
+  const __m256i bits = _mm256_setr_epi32(low, low, low, low, high, high, high, high);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(fours, bits), bits));
+}
+QUIRE_INLINE Mask lanes_of_fours(unsigned fours) {
+  const __m256i all = _mm256_set1_epi32(static_cast<int>(fours));
+  return {lanes_of_twos(all, 1, 2), lanes_of_twos(all, 4, 8)};
+}
 QUIRE_INLINE F32x16 select(Mask mask, F32x16 yes, F32x16 no) {
   return {_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
 }
@@ -171,6 +179,15 @@ QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
   return {_mm256_and_si256(_mm256_castps_si256(a.lo), mask),
           _mm256_and_si256(_mm256_castps_si256(a.hi), mask)};
 }
+QUIRE_INLINE __m256i max_of_four(__m256i a) {
+  const __m256i pairs = _mm256_max_epi32(a, _mm256_shuffle_epi32(a, 0xb1));
+  return _mm256_max_epi32(pairs, _mm256_shuffle_epi32(pairs, 0x4e));
+}
+QUIRE_INLINE I32x16 max_of_four(I32x16 a) { return {max_of_four(a.lo), max_of_four(a.hi)}; }
+QUIRE_INLINE void store_int(std::int32_t* p, I32x16 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
+}
 QUIRE_INLINE F32x16 to_float(I32x16 a) {
   return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
@@ -191,6 +208,10 @@ QUIRE_INLINE void store_s8(std::int8_t* p, I32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
+QUIRE_INLINE void store_line(std::byte* p, Line a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), a.hi);
+}
 QUIRE_INLINE Line load_line(const std::byte* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
@@ -241,10 +262,12 @@ QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
   return {dot2_half<kBits>(acc.lo, w0.lo, v0, w1.lo, v1),
           dot2_half<kBits>(acc.hi, w0.hi, v0, w1.hi, v1)};
 }
-QUIRE_INLINE std::int32_t sum16(const std::int8_t* x) {
-  const __m128i v = load_quarter(x);
-  const __m128i sums = _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8(-128)), _mm_setzero_si128());
-  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+template <int kBits>
+QUIRE_INLINE I32x16 dot(I32x16 acc, Line w, const std::int8_t* x) {
+  const __m256i zero = _mm256_setzero_si256();
+  const __m256i v = splat_columns(x);
+  return {dot2_half<kBits>(acc.lo, w.lo, v, zero, zero),
+          dot2_half<kBits>(acc.hi, w.hi, v, zero, zero)};
 }
 
 }  // namespace

@@ -88,6 +88,11 @@ QUIRE_INLINE Mask lane_range(int begin, int end) {
   const unsigned below_begin = (1u << begin) - 1u;
   return {static_cast<__mmask16>(below_end & ~below_begin)};
 }
+QUIRE_INLINE Mask lanes_of_fours(unsigned fours) {
+  // The bits go to lanes 0, 4, 8, 12, and each of those fills the three after it.
+  const unsigned spread = (fours & 1u) | (fours & 2u) << 3 | (fours & 4u) << 6 | (fours & 8u) << 9;
+  return {static_cast<__mmask16>(spread * 15u)};
+}
 QUIRE_INLINE F32x16 select(Mask mask, F32x16 yes, F32x16 no) {
   return {_mm512_mask_blend_ps(mask.v, no.v, yes.v)};
 }
@@ -114,6 +119,11 @@ QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)
 QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
   return {_mm512_and_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x7fffffff))};
 }
+QUIRE_INLINE I32x16 max_of_four(I32x16 a) {
+  const __m512i pairs = _mm512_max_epi32(a.v, _mm512_shuffle_epi32(a.v, _MM_PERM_CDAB));
+  return {_mm512_max_epi32(pairs, _mm512_shuffle_epi32(pairs, _MM_PERM_BADC))};
+}
+QUIRE_INLINE void store_int(std::int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
 QUIRE_INLINE F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 QUIRE_INLINE I32x16 round_to_int(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
 QUIRE_INLINE F32x16 power_of_two(F32x16 a) {
@@ -124,6 +134,7 @@ QUIRE_INLINE void store_s8(std::int8_t* p, I32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 
+QUIRE_INLINE void store_line(std::byte* p, Line a) { _mm512_storeu_si512(p, a.v); }
 QUIRE_INLINE Line load_line(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
 template <int kShift, int kMask>
 QUIRE_INLINE Line bits_at(Line a) {
@@ -140,15 +151,13 @@ QUIRE_INLINE __m512i splat_columns(const std::int8_t* x) {
   return _mm512_set1_epi32(four);
 }
 template <int kBits>
+QUIRE_INLINE I32x16 dot(I32x16 acc, Line w, const std::int8_t* x) {
+  return {_mm512_dpbusd_epi32(acc.v, w.v, splat_columns(x))};
+}
+template <int kBits>
 QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
                          const std::int8_t* x1) {
-  return {_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc.v, w0.v, splat_columns(x0)), w1.v,
-                              splat_columns(x1))};
-}
-QUIRE_INLINE std::int32_t sum16(const std::int8_t* x) {
-  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-  const __m128i sums = _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8(-128)), _mm_setzero_si128());
-  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+  return dot<kBits>(dot<kBits>(acc, w0, x0), w1, x1);
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 namespace quire {
 namespace {
 
+QUIRE_INLINE std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+QUIRE_INLINE std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
+
 /// e^x, relative error below 2e-7. NaN stays NaN; below -87.3 it is 0, above 88.37 infinity.
 QUIRE_INLINE F32x16 exp(F32x16 x) {
   const F32x16 lowest = splat(-87.3f);

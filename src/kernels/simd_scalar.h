@@ -112,6 +112,12 @@ QUIRE_INLINE Mask lane_range(int begin, int end) {
   for (int i = 0; i < 16; ++i) out.v[i] = begin <= i && i < end;
   return out;
 }
+/// Lanes 4 i … 4 i + 3 for every bit i of `fours`.
+QUIRE_INLINE Mask lanes_of_fours(unsigned fours) {
+  Mask out;
+  for (int i = 0; i < 16; ++i) out.v[i] = (fours >> i / 4 & 1u) != 0;
+  return out;
+}
 QUIRE_INLINE F32x16 select(Mask mask, F32x16 yes, F32x16 no) {
   return map([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
 }
@@ -155,6 +161,15 @@ QUIRE_INLINE I32x16 max(I32x16 a, I32x16 b) {
 QUIRE_INLINE I32x16 magnitude_bits(F32x16 a) {
   return map_int([&](int i) { return std::bit_cast<std::int32_t>(a.v[i]) & 0x7fffffff; });
 }
+/// Every lane becomes the largest of lanes 4 i … 4 i + 3 it is among.
+QUIRE_INLINE I32x16 max_of_four(I32x16 a) {
+  return map_int([&](int i) {
+    std::int32_t top = a.v[i / 4 * 4];
+    for (int j = 1; j < 4; ++j) top = top > a.v[i / 4 * 4 + j] ? top : a.v[i / 4 * 4 + j];
+    return top;
+  });
+}
+QUIRE_INLINE void store_int(std::int32_t* p, I32x16 a) { std::memcpy(p, a.v, sizeof(a.v)); }
 QUIRE_INLINE F32x16 to_float(I32x16 a) {
   return map([&](int i) { return static_cast<float>(a.v[i]); });
 }
@@ -175,6 +190,7 @@ QUIRE_INLINE void store_s8(std::int8_t* p, I32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.v[i]);
 }
 
+QUIRE_INLINE void store_line(std::byte* p, Line a) { std::memcpy(p, a.v, sizeof(a.v)); }
 QUIRE_INLINE Line load_line(const std::byte* p) {
   Line out;
   std::memcpy(out.v, p, sizeof(out.v));
@@ -196,21 +212,20 @@ QUIRE_INLINE Line operator|(Line a, Line b) {
   return out;
 }
 
-/// acc[row] += sum over 4 columns of w[row][k] * x[k], for two lines; exact.
+/// acc[row] += sum over 4 columns of w[row][k] * x[k]; exact. Weights have kBits bits; 8-bit ones
+/// count from 128 where !kDotIsBiased8.
 template <int kBits>
-QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
-                         const std::int8_t* x1) {
+QUIRE_INLINE I32x16 dot(I32x16 acc, Line w, const std::int8_t* x) {
   for (int i = 0; i < 16; ++i) {
-    for (int k = 0; k < 4; ++k) {
-      acc.v[i] += w0.v[4 * i + k] * x0[k] + w1.v[4 * i + k] * x1[k];
-    }
+    for (int k = 0; k < 4; ++k) acc.v[i] += w.v[4 * i + k] * x[k];
   }
   return acc;
 }
-QUIRE_INLINE std::int32_t sum16(const std::int8_t* x) {
-  std::int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += x[i];
-  return sum;
+/// The same for two lines.
+template <int kBits>
+QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
+                         const std::int8_t* x1) {
+  return dot<kBits>(dot<kBits>(acc, w0, x0), w1, x1);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernels/elementwise_inl.h"
 #include "kernels/kv_write_inl.h"
 #include "kernels/linear_inl.h"
+#include "kernels/quantize_inl.h"
 
 namespace quire {
 namespace {

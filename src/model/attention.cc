@@ -107,7 +107,8 @@ void paged_attention(ThreadPool::Worker& worker, const Kernels& kernels, const M
 
   const auto merge = [&](const Tile& tile, std::size_t kv_head, const float* records) {
     for (std::size_t t = 0; t < tile.n_q; ++t) {
-      float* out = ws.attention.row(tile.first_row + t) + kv_head * group * head_dim;
+      float* out = ws.attention.data() + (tile.first_row + t) * layer.n_heads * head_dim +
+                   kv_head * group * head_dim;
       for (std::size_t h = 0; h < group; ++h)
         kernels.merge_splits(records + (t * group + h) * tile.n_splits * record, tile.n_splits,
                              head_dim, out + h * head_dim);

@@ -24,26 +24,27 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
       k_(kernels),
       in_(input),
       ws_(workspace),
-      n_rows_(input.tokens.size()) {
-  std::size_t q_dim = 0;
+      n_rows_(input.tokens.size()),
+      replicated_(n_rows_ <= n_workers && n_workers > 1) {
   std::size_t kv_dim = 0;
-  std::size_t ffn = 0;
   for (const LayerSpec& layer : spec.layers) {
-    q_dim = std::max(q_dim, layer.n_heads * spec.head_dim);
+    max_q_dim_ = std::max(max_q_dim_, layer.n_heads * spec.head_dim);
     kv_dim = std::max(kv_dim, layer.n_kv_heads * spec.head_dim);
-    ffn = std::max(ffn, layer.ffn_dim);
+    max_ffn_ = std::max(max_ffn_, layer.ffn_dim);
   }
-  ws_.residual.resize(n_rows_ * spec.hidden_dim);
-  ws_.hidden.resize(n_rows_, spec.hidden_dim);
-  ws_.q.resize(n_rows_ * q_dim);
+  ws_.own.resize(std::max(ws_.own.size(), n_workers));
+  if (replicated_) {
+    for (RowState& state : ws_.own) resize(state);
+  } else {
+    resize(ws_.shared);
+  }
+  ws_.q.resize(n_rows_ * max_q_dim_);
   ws_.k.resize(n_rows_ * kv_dim);
   ws_.v.resize(n_rows_ * kv_dim);
+  ws_.attention.resize(n_rows_ * max_q_dim_);
   ws_.projected.resize(n_rows_ * spec.hidden_dim);
-  ws_.gate.resize(n_rows_ * ffn);
-  ws_.up.resize(n_rows_ * ffn);
-  ws_.attention.resize(n_rows_, q_dim);
-  ws_.ffn.resize(n_rows_, ffn);
-  ws_.output.resize(input.logit_rows.size(), spec.hidden_dim);
+  ws_.gate.resize(n_rows_ * max_ffn_);
+  ws_.up.resize(n_rows_ * max_ffn_);
   ws_.overflows.assign(n_workers, std::nullopt);
   ws_.positions.resize(n_rows_);
   for (const SequenceSlice& slice : input.sequences)
@@ -57,6 +58,23 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
   }
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer)
     reserve_attention(input, attention_layer(layer), n_workers, ws_);
+}
+
+void ForwardPass::resize(RowState& state) {
+  state.residual.resize(n_rows_ * spec_.hidden_dim);
+  state.hidden.resize(n_rows_, spec_.hidden_dim);
+  state.attention.resize(n_rows_, max_q_dim_);
+  state.ffn.resize(n_rows_, max_ffn_);
+  state.output.resize(in_.logit_rows.size(), spec_.hidden_dim);
+}
+
+ForwardPass::Rows ForwardPass::rows_of(const Worker& worker) const {
+  if (replicated_) return {{0, n_rows_}, ws_.own[worker.index()]};
+  return {worker.share(n_rows_), ws_.shared};
+}
+
+void ForwardPass::meet(Worker& worker) const {
+  if (!replicated_) worker.barrier();
 }
 
 AttentionLayer ForwardPass::attention_layer(std::size_t layer) const {
@@ -79,7 +97,7 @@ void ForwardPass::run(Worker& worker, float* logits) {
     attention_block(worker, layer);
     ffn_block(worker, layer);
   }
-  worker.barrier();  // logit rows are shared out otherwise than residual rows
+  meet(worker);  // logit rows are shared out otherwise than residual rows
   output_block(worker, logits);
 }
 
@@ -95,12 +113,13 @@ void ForwardPass::embed(const Worker& worker) {
   const GgufTensor& table = *weights_.embedding;
   const TensorTypeInfo& type = tensor_type_info(table.type);
   const std::size_t row_bytes = hidden / type.block_size * type.block_bytes;
-  const Range rows = worker.share(n_rows_);
-  for (std::size_t i = rows.begin; i < rows.end; ++i) {
-    float* x = ws_.residual.data() + i * hidden;
+  const Rows rows = rows_of(worker);
+  for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
+    float* x = rows.state.residual.data() + i * hidden;
     dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_.tokens[i]) * row_bytes,
                hidden, x);
     if (spec_.embedding_scale != 1) k_.scale(spec_.embedding_scale, x, hidden);
+    if (replicated_ && worker.index() != 0) continue;  // angles are read behind a barrier
     for (std::size_t r = 0; r < ropes_.size(); ++r) {
       const std::size_t half = ropes_[r].half_dim();
       ropes_[r].fill(ws_.positions[i], ws_.cos[r].data() + i * half, ws_.sin[r].data() + i * half);
@@ -108,15 +127,18 @@ void ForwardPass::embed(const Worker& worker) {
   }
 }
 
-void ForwardPass::norm_row(std::size_t row, const std::vector<float>& weight, bool int8) {
+void ForwardPass::norm_rows(const Worker& worker, const std::vector<float>& weight, bool int8) {
   const std::size_t hidden = spec_.hidden_dim;
-  k_.rms_norm(ws_.residual.data() + row * hidden, weight.data(), spec_.norm_eps, hidden,
-              ws_.hidden.row(row));
-  if (int8) ws_.hidden.quantize(k_, row);
+  const Rows rows = rows_of(worker);
+  for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
+    k_.rms_norm(rows.state.residual.data() + i * hidden, weight.data(), spec_.norm_eps, hidden,
+                rows.state.hidden.row(i));
+    if (int8) rows.state.hidden.quantize(k_, i);
+  }
 }
 
-void ForwardPass::linears(const Worker& worker, std::span<const Job> jobs, const Activations& input,
-                          std::size_t n_rows) {
+void ForwardPass::linears(const Worker& worker, std::span<const Job> jobs,
+                          const ActivationView& input) {
   std::size_t total = 0;
   for (const Job& job : jobs) total += job.linear->weight.n_panels();
   const Range share = worker.share(total);
@@ -127,40 +149,68 @@ void ForwardPass::linears(const Worker& worker, std::span<const Job> jobs, const
                        std::clamp(share.end, first, first + n) - first};
     first += n;
     if (panels.begin == panels.end) continue;
-    k_.linear(job.linear->weight, input.view(), panels, {0, n_rows}, job.out,
-              job.linear->weight.n_rows());
+    const std::size_t width = job.linear->weight.n_rows();
+    k_.linear(job.linear->weight, input, panels, {0, n_rows_}, job.out, width);
+    if (job.linear->bias.empty()) continue;
+    const std::size_t column = panels.begin * kPanelRows;
+    const std::size_t n_columns = std::min(panels.end * kPanelRows, width) - column;
+    for (std::size_t i = 0; i < n_rows_; ++i)
+      k_.add(job.linear->bias.data() + column, job.out + i * width + column, n_columns);
+  }
+}
+
+void ForwardPass::prefetch(const Worker& worker, std::span<const Linear* const> layers) const {
+  if (!replicated_) return;
+  constexpr std::size_t kBytes = 32768;
+  std::size_t total = 0;
+  for (const Linear* layer : layers) total += layer->weight.n_panels();
+  std::size_t panel = worker.share(total).begin;
+  for (const Linear* layer : layers) {
+    const PackedMatrix& weight = layer->weight;
+    if (panel >= weight.n_panels()) {
+      panel -= weight.n_panels();
+      continue;
+    }
+    const std::byte* from = weight.panel(panel);
+    const auto left = static_cast<std::size_t>(weight.panel(weight.n_panels()) - from);
+    for (std::size_t i = 0; i < std::min(left, kBytes); i += 64) __builtin_prefetch(from + i, 0, 2);
+    return;
   }
 }
 
 void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
-  const LayerSpec& spec = spec_.layers[layer];
-  const Range rows = worker.share(n_rows_);
+  const Rows rows = rows_of(worker);
+  const std::size_t q_dim = spec_.layers[layer].n_heads * spec_.head_dim;
 
-  const bool int8 = any_int8(std::array{&w.q, &w.k, &w.v});
-  for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.attn_norm, int8);
-  // Capacity was taken in the constructor: this only sets the row length of the layer.
-  if (worker.index() == 0) ws_.attention.resize(n_rows_, spec.n_heads * spec_.head_dim);
-  worker.barrier();
+  norm_rows(worker, w.attn_norm, any_int8(std::array{&w.q, &w.k, &w.v}));
+  meet(worker);
 
   const std::array<Job, 3> jobs = {
       {{&w.q, ws_.q.data()}, {&w.k, ws_.k.data()}, {&w.v, ws_.v.data()}}};
-  linears(worker, jobs, ws_.hidden, n_rows_);
+  linears(worker, jobs, rows.state.hidden.view());
+  prefetch(worker, std::array{&w.o});
   worker.barrier();
 
   finish_qkv(worker, layer);
   worker.barrier();
 
   paged_attention(worker, k_, in_, attention_layer(layer), ws_);
+  // Capacity was taken in the constructor: this only sets the row length of the layer.
+  if (replicated_ || worker.index() == 0) rows.state.attention.resize(n_rows_, q_dim);
   worker.barrier();
 
   if (w.o.weight.wants_int8()) {
-    for (std::size_t i = rows.begin; i < rows.end; ++i) ws_.attention.quantize(k_, i);
-    worker.barrier();
+    for (std::size_t i = rows.range.begin; i < rows.range.end; ++i)
+      k_.quantize_row(ws_.attention.data() + i * q_dim, i, rows.state.attention.view());
+    meet(worker);
   }
-  linears(worker, std::array<Job, 1>{{{&w.o, ws_.projected.data()}}}, ws_.attention, n_rows_);
+  const ActivationView attention{
+      .f32 = ws_.attention.data(), .f32_stride = q_dim, .int8 = rows.state.attention.view()};
+  linears(worker, std::array<Job, 1>{{{&w.o, ws_.projected.data()}}}, attention);
+  prefetch(worker, std::array{&w.gate, &w.up});
   worker.barrier();
-  add_projected(worker, w.o, w.post_attn_norm);
+  add_projected(worker, w.post_attn_norm);
 }
 
 void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
@@ -175,9 +225,8 @@ void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
   layout.n_kv_heads = static_cast<std::uint32_t>(spec.n_kv_heads);
   layout.head_dim = static_cast<std::uint32_t>(head_dim);
 
-  const auto finish = [&](float* x, std::size_t n_heads, const std::vector<float>& bias,
-                          const std::vector<float>& norm, std::size_t row) {
-    if (!bias.empty()) k_.add(bias.data(), x, bias.size());
+  const auto finish = [&](float* x, std::size_t n_heads, const std::vector<float>& norm,
+                          std::size_t row) {
     if (!norm.empty())
       for (std::size_t h = 0; h < n_heads; ++h)
         k_.rms_norm(x + h * head_dim, norm.data(), spec_.norm_eps, head_dim, x + h * head_dim);
@@ -196,9 +245,8 @@ void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
       float* q = ws_.q.data() + row * q_dim;
       float* k = ws_.k.data() + row * kv_dim;
       float* v = ws_.v.data() + row * kv_dim;
-      finish(q, spec.n_heads, w.q.bias, w.q_norm, row);
-      finish(k, spec.n_kv_heads, w.k.bias, w.k_norm, row);
-      if (!w.v.bias.empty()) k_.add(w.v.bias.data(), v, kv_dim);
+      finish(q, spec.n_heads, w.q_norm, row);
+      finish(k, spec.n_kv_heads, w.k_norm, row);
       const std::size_t position = ws_.positions[row];
       std::byte* page = table.pages[position / layout.page_size - table.first_page];
       std::optional<Overflow>& overflow = ws_.overflows[worker.index()];
@@ -208,60 +256,63 @@ void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
   }
 }
 
-void ForwardPass::add_projected(const Worker& worker, const Linear& from,
-                                const std::vector<float>& post_norm) {
+void ForwardPass::add_projected(const Worker& worker, const std::vector<float>& post_norm) {
   const std::size_t hidden = spec_.hidden_dim;
-  const Range rows = worker.share(n_rows_);
-  for (std::size_t i = rows.begin; i < rows.end; ++i) {
-    float* projected = ws_.projected.data() + i * hidden;
-    if (!from.bias.empty()) k_.add(from.bias.data(), projected, hidden);
-    if (!post_norm.empty())
-      k_.rms_norm(projected, post_norm.data(), spec_.norm_eps, hidden, projected);
-    k_.add(projected, ws_.residual.data() + i * hidden, hidden);
+  const Rows rows = rows_of(worker);
+  for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
+    const float* added = ws_.projected.data() + i * hidden;
+    if (!post_norm.empty()) {
+      float* normed = rows.state.hidden.row(i);  // not in place: other workers may read the row too
+      k_.rms_norm(added, post_norm.data(), spec_.norm_eps, hidden, normed);
+      added = normed;
+    }
+    k_.add(added, rows.state.residual.data() + i * hidden, hidden);
   }
 }
 
 void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
   const std::size_t ffn = spec_.layers[layer].ffn_dim;
-  const Range rows = worker.share(n_rows_);
+  const Rows rows = rows_of(worker);
 
-  const bool int8 = any_int8(std::array{&w.gate, &w.up});
-  for (std::size_t i = rows.begin; i < rows.end; ++i) norm_row(i, w.ffn_norm, int8);
-  if (worker.index() == 0) ws_.ffn.resize(n_rows_, ffn);  // as above
-  worker.barrier();
+  norm_rows(worker, w.ffn_norm, any_int8(std::array{&w.gate, &w.up}));
+  meet(worker);
 
   const std::array<Job, 2> jobs = {{{&w.gate, ws_.gate.data()}, {&w.up, ws_.up.data()}}};
-  linears(worker, jobs, ws_.hidden, n_rows_);
+  linears(worker, jobs, rows.state.hidden.view());
+  if (replicated_ || worker.index() == 0) rows.state.ffn.resize(n_rows_, ffn);  // as above
+  prefetch(worker, std::array{&w.down});
   worker.barrier();
 
   const auto activate = spec_.activation == Activation::kSilu ? k_.silu_mul : k_.gelu_tanh_mul;
-  for (std::size_t i = rows.begin; i < rows.end; ++i) {
-    float* gate = ws_.gate.data() + i * ffn;
-    float* up = ws_.up.data() + i * ffn;
-    if (!w.gate.bias.empty()) k_.add(w.gate.bias.data(), gate, ffn);
-    if (!w.up.bias.empty()) k_.add(w.up.bias.data(), up, ffn);
-    activate(gate, up, ws_.ffn.row(i), ffn);
-    if (w.down.weight.wants_int8()) ws_.ffn.quantize(k_, i);
+  for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
+    activate(ws_.gate.data() + i * ffn, ws_.up.data() + i * ffn, rows.state.ffn.row(i), ffn);
+    if (w.down.weight.wants_int8()) rows.state.ffn.quantize(k_, i);
+  }
+  meet(worker);
+  linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, rows.state.ffn.view());
+  if (layer + 1 < spec_.layers.size()) {
+    const LayerWeights& next = weights_.layers[layer + 1];
+    prefetch(worker, std::array{&next.q, &next.k, &next.v});
   }
   worker.barrier();
-  linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, ws_.ffn, n_rows_);
-  worker.barrier();
-  add_projected(worker, w.down, w.post_ffn_norm);
+  add_projected(worker, w.post_ffn_norm);
 }
 
 void ForwardPass::output_block(Worker& worker, float* logits) {
   const std::size_t n = in_.logit_rows.size();
   if (n == 0) return;
   const std::size_t hidden = spec_.hidden_dim;
+  RowState& state = rows_of(worker).state;
   const Range rows = worker.share(n);
-  for (std::size_t i = rows.begin; i < rows.end; ++i) {
-    k_.rms_norm(ws_.residual.data() + in_.logit_rows[i] * hidden, weights_.output_norm.data(),
-                spec_.norm_eps, hidden, ws_.output.row(i));
-    if (weights_.output.wants_int8()) ws_.output.quantize(k_, i);
+  const Range normed = replicated_ ? Range{0, n} : rows;
+  for (std::size_t i = normed.begin; i < normed.end; ++i) {
+    k_.rms_norm(state.residual.data() + in_.logit_rows[i] * hidden, weights_.output_norm.data(),
+                spec_.norm_eps, hidden, state.output.row(i));
+    if (weights_.output.wants_int8()) state.output.quantize(k_, i);
   }
-  worker.barrier();
-  k_.linear(weights_.output, ws_.output.view(), worker.share(weights_.output.n_panels()), {0, n},
+  meet(worker);
+  k_.linear(weights_.output, state.output.view(), worker.share(weights_.output.n_panels()), {0, n},
             logits, spec_.n_vocab);
   if (spec_.final_softcap != 0) {
     worker.barrier();

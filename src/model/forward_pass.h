@@ -21,25 +21,39 @@ class ForwardPass {
  private:
   using Worker = ThreadPool::Worker;
 
+  /// The rows a worker is responsible for outside the products, and where they are. With as many
+  /// workers as rows or more, everyone computes all of them: that is cheaper than to wait.
+  struct Rows {
+    Range range;
+    RowState& state;
+  };
+  Rows rows_of(const Worker& worker) const;
+  /// A barrier, unless the worker has all rows to itself.
+  void meet(Worker& worker) const;
+
   AttentionLayer attention_layer(std::size_t layer) const;
+  void resize(RowState& state);
   void embed(const Worker& worker);
   void attention_block(Worker& worker, std::size_t layer);
   void ffn_block(Worker& worker, std::size_t layer);
   void output_block(Worker& worker, float* logits);
 
-  /// Norm of a residual row into `out`, quantized if one of the readers wants that.
-  void norm_row(std::size_t row, const std::vector<float>& weight, bool int8);
-  /// Bias, per-head norm and RoPE of a row's q and k; K and V into their page slots.
+  /// Norms of residual rows into `hidden`, quantized if one of the readers wants that.
+  void norm_rows(const Worker& worker, const std::vector<float>& weight, bool int8);
+  /// Per-head norm and RoPE of a row's q and k; K and V into their page slots.
   void finish_qkv(const Worker& worker, std::size_t layer);
   /// residual += post_norm(projected), for this worker's rows.
-  void add_projected(const Worker& worker, const Linear& from, const std::vector<float>& post_norm);
-  /// One or several linear layers over the same input; panels are shared out as one range.
+  void add_projected(const Worker& worker, const std::vector<float>& post_norm);
+  /// One or several linear layers over the same input, with their biases; panels are shared out as
+  /// one range.
   struct Job {
     const Linear* linear;
     float* out;
   };
-  void linears(const Worker& worker, std::span<const Job> jobs, const Activations& input,
-               std::size_t n_rows);
+  /// Asks for the beginning of what this worker will read of these layers, so that memory is busy
+  /// while workers wait for each other. Worth it where reading weights is nearly all there is to do.
+  void prefetch(const Worker& worker, std::span<const Linear* const> layers) const;
+  void linears(const Worker& worker, std::span<const Job> jobs, const ActivationView& input);
 
   const ModelSpec& spec_;
   const ModelWeights& weights_;
@@ -49,6 +63,9 @@ class ForwardPass {
   const ModelInput& in_;
   Workspace& ws_;
   std::size_t n_rows_;
+  std::size_t max_q_dim_ = 0;
+  std::size_t max_ffn_ = 0;
+  bool replicated_;
 };
 
 }  // namespace quire

@@ -17,44 +17,22 @@ class Activations {
   void resize(std::size_t n_rows, std::size_t n_cols) {
     n_cols_ = n_cols;
     f32_.resize(n_rows * n_cols);
-    q_.resize(n_rows * n_cols);
-    scale_.resize(n_rows * (n_cols / kActivationBlock));
-    fine_.resize(n_rows * n_cols);
-    steps_.resize(n_rows * (n_cols / kActivationBlock));
-    sum_.resize(n_rows * (n_cols / kActivationBlock));
+    int8_.resize(n_rows, n_cols);
   }
 
   float* row(std::size_t i) { return f32_.data() + i * n_cols_; }
 
   /// Fills the int8 form of row i from its f32 form.
-  void quantize(const Kernels& k, std::size_t i) {
-    const std::size_t blocks = n_cols_ / kActivationBlock;
-    k.quantize_row(row(i), n_cols_,
-                   {.q = q_.data() + i * n_cols_,
-                    .fine = fine_.data() + i * n_cols_,
-                    .scale = scale_.data() + i * blocks,
-                    .steps = steps_.data() + i * blocks,
-                    .sum = sum_.data() + i * blocks});
-  }
+  void quantize(const Kernels& k, std::size_t i) { k.quantize_row(row(i), i, int8_.view()); }
 
   ActivationView view() const {
-    return {.f32 = f32_.data(),
-            .f32_stride = n_cols_,
-            .q = q_.data(),
-            .fine = fine_.data(),
-            .scale = scale_.data(),
-            .steps = steps_.data(),
-            .sum = sum_.data()};
+    return {.f32 = f32_.data(), .f32_stride = n_cols_, .int8 = int8_.view()};
   }
 
  private:
   std::size_t n_cols_ = 0;
   ScratchArray<float> f32_;
-  ScratchArray<std::int8_t> q_;
-  ScratchArray<std::int8_t> fine_;
-  ScratchArray<float> scale_;
-  ScratchArray<std::int32_t> steps_;
-  ScratchArray<std::int32_t> sum_;
+  Int8Buffer int8_;
 };
 
 /// Where keys or values were not finite in the type of the cache.
@@ -64,17 +42,24 @@ struct Overflow {
   auto operator<=>(const Overflow&) const = default;
 };
 
+/// What rows carry from stage to stage outside the products of all workers.
+struct RowState {
+  ScratchArray<float> residual;  // [n_rows, hidden]
+  Activations hidden;            // normed input of attention and FFN, [n_rows, hidden]
+  Int8Buffer attention;          // [n_rows, n_heads * head_dim]
+  Activations ffn;               // [n_rows, ffn]
+  Activations output;            // [n_logit_rows, hidden]
+};
+
 /// Scratch of a forward pass, grown to the largest pass so far.
 struct Workspace {
-  ScratchArray<float> residual;   // [n_rows, hidden]
-  Activations hidden;             // normed input of attention and FFN, [n_rows, hidden]
+  RowState shared;                // each worker fills its share of the rows
+  std::vector<RowState> own;      // or, with few rows, each worker all rows of its own copy
   ScratchArray<float> q;          // [n_rows, n_heads * head_dim]
   ScratchArray<float> k, v;       // [n_rows, n_kv_heads * head_dim]
-  Activations attention;          // [n_rows, n_heads * head_dim]
+  ScratchArray<float> attention;  // [n_rows, n_heads * head_dim]
   ScratchArray<float> projected;  // [n_rows, hidden], output of the o and down projections
   ScratchArray<float> gate, up;   // [n_rows, ffn]
-  Activations ffn;                // [n_rows, ffn]
-  Activations output;             // [n_logit_rows, hidden]
   std::vector<ScratchArray<float>> cos, sin;        // per RopeSpec: [n_rows, rope_dim / 2]
   std::vector<std::size_t> positions;               // [n_rows]
   ScratchArray<float> split_records;                // attention records shared by the workers
