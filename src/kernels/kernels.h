@@ -49,6 +49,9 @@ inline constexpr std::size_t kAttentionSplit = 512;
 /// the unnormalised output. Stored as [m, l, acc[head_dim]].
 constexpr std::size_t attention_record_size(std::size_t head_dim) { return head_dim + 2; }
 
+/// Tokens of dot_peak().
+inline constexpr std::size_t kDotPeakTokens = 12;
+
 enum class RopeStyle : std::uint8_t {
   kAdjacent,  // pairs (2i, 2i+1): GGUF "llama" weights
   kHalves,    // pairs (i, i + rope_dim/2): GPT-NeoX, Qwen, Gemma
@@ -96,6 +99,12 @@ struct Kernels {
   /// [head_dim].
   void (*merge_splits)(const float* records, std::size_t n_splits, std::size_t head_dim,
                        float* out);
+
+  /// Nothing but int8 multiply-adds, to measure how many there are at best: out[t, r] = n_rounds *
+  /// sum_c w[c / 4, r, c % 4] * x[t, c] for kDotPeakTokens tokens, 16 rows and 8 columns; the
+  /// weights [2, 16, 4] are within 0 and 15. Sums must fit 32 bits.
+  void (*dot_peak)(const std::byte* weights, const std::int8_t* x, std::size_t n_rounds,
+                   std::int32_t* out);
 };
 
 /// The table in use: the best tier this CPU runs, unless QUIRE_ISA names another. An unknown or

@@ -3,6 +3,7 @@
 // simd_*.h and then this.
 
 #include "kernels/attention_inl.h"
+#include "kernels/dot_peak_inl.h"
 #include "kernels/elementwise_inl.h"
 #include "kernels/kv_write_inl.h"
 #include "kernels/linear_inl.h"
@@ -26,6 +27,7 @@ constexpr Kernels make_table(std::string_view name) {
       .kv_write = kv_write,
       .attend_split = attend_split,
       .merge_splits = merge_splits,
+      .dot_peak = dot_peak,
   };
 }
 
