@@ -60,8 +60,8 @@ def depth_plot(result: dict, model: str) -> str | None:
 
     title = f"Decode speed against depth, {model}"
     settings = result["settings"]
-    subtitle = (f"{result['machine']['cpu']}, {settings['threads']} threads, {settings['kv_type']} "
-                f"cache; medians of {settings['rounds']} rounds, lowest to highest")
+    subtitle = (f"{result['machine']['cpu']}, {settings['kv_type']} cache, threads: "
+                f"{settings['threads']}, rounds: {settings['rounds']}; medians, lowest to highest")
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
            'font-family="sans-serif" font-size="12">', f"<title>{escape(title)}</title>",
            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',

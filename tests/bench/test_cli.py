@@ -63,7 +63,7 @@ def test_two_builds_are_compared(fake, tmp_path, capsys):
         assert entry["ratios"]["other"]["ratio"] == 1.5
     decode = next(e for e in result["summary"] if e["work"] == "smollm2-decode")
     assert decode["cells"]["quire"]["median"] == 75.0  # its decode figure, not its prefill's
-    assert "1.50x other (1.50 to 1.50)" in capsys.readouterr().out
+    assert "1.50x other (1.50 to 1.50; 1.50)" in capsys.readouterr().out
     assert len(list((tmp_path / "out").glob("*-smollm2-depth.svg"))) == 1
 
 

@@ -43,8 +43,8 @@ def test_a_failed_sample_is_no_figure():
 def test_ratio_is_of_medians_and_of_single_rounds():
     mine = [sample("quire", "a", i, s) for i, s in enumerate([20.0, 60.0, 30.0])]
     theirs = [sample("other", "a", i, s) for i, s in enumerate([10.0, 15.0, 20.0])]
-    assert ratio(mine, theirs) == {"ratio": 2.0, "lowest_round": 1.5, "median_round": 2.0,
-                                   "highest_round": 4.0}
+    assert ratio(mine, theirs) == {"ratio": 2.0, "of_best": 3.0, "lowest_round": 1.5,
+                                   "median_round": 2.0, "highest_round": 4.0}
 
 
 def test_rounds_are_paired_by_their_number():
@@ -86,7 +86,7 @@ def test_table_has_a_line_for_everything():
     lines = shown.splitlines()
     quire = next(line for line in lines if line.startswith("a "))
     assert quire.split() == ["a", "quire", "30.0", "30.0", "30.0", "0.50", "1", "1.50x",
-                             "openvino", "(1.50", "to", "1.50)"]
+                             "openvino", "(1.50", "to", "1.50;", "1.50)"]
     assert [line.split()[0] for line in lines if "20.0" in line] == ["openvino"]
     assert sum("failed: unknown architecture" in line for line in lines) == 1
 
