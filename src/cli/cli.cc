@@ -24,6 +24,7 @@ constexpr const char* kExamples = R"(Examples:
   quire inspect model.gguf                           what is in the file
   echo -n "Hello" | quire tokenize model.gguf        text to token ids
   quire eval model.gguf --text book.txt              perplexity on a text
+  quire bench model.gguf                             tokens per second
   source <(quire completions bash)                   complete with the Tab key
 
 `quire COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong
@@ -89,9 +90,9 @@ CommandLine::CommandLine()
   app->get_formatter()->column_width(34);
   app->get_formatter()->label("REQUIRED", "");
   app->footer(kExamples);
-  commands = {add_run_command(*app),      add_inspect_command(*app),
-              add_tokenize_command(*app), add_detokenize_command(*app),
-              add_eval_command(*app),     add_completions_command(*app)};
+  commands = {add_run_command(*app),        add_inspect_command(*app), add_tokenize_command(*app),
+              add_detokenize_command(*app), add_eval_command(*app),    add_bench_command(*app),
+              add_completions_command(*app)};
 }
 
 CommandLine::~CommandLine() = default;

@@ -27,6 +27,7 @@ Command add_inspect_command(CLI::App& root);
 Command add_tokenize_command(CLI::App& root);
 Command add_detokenize_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
+Command add_bench_command(CLI::App& root);
 Command add_completions_command(CLI::App& root);
 
 }  // namespace quire

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "model/weights.h"
+
 namespace quire {
 namespace {
 
@@ -77,6 +79,7 @@ class BigramEngine : public Engine {
 
   const EngineOptions& options() const override { return options_; }
   const ModelSpec& spec() const override { return spec_; }
+  const ModelWeights& weights() const override { return weights_; }
   const Tokenizer& tokenizer() const override { return tokenizer_; }
   const Result<std::optional<ChatTemplate>>& chat_template() const override { return chat_; }
   const KvManager& kv() const override { return *kv_; }
@@ -110,6 +113,7 @@ class BigramEngine : public Engine {
   Result<std::optional<ChatTemplate>> chat_;
   EngineOptions options_;
   ModelSpec spec_;
+  ModelWeights weights_;
   std::unique_ptr<KvManager> kv_;
   std::uint32_t next_ = 1;
   std::vector<float> values_;

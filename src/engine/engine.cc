@@ -75,6 +75,7 @@ class EngineImpl final : public Engine {
 
   const EngineOptions& options() const override { return options_; }
   const ModelSpec& spec() const override { return model_.spec(); }
+  const ModelWeights& weights() const override { return model_.weights(); }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   const Result<std::optional<ChatTemplate>>& chat_template() const override {
     return chat_template_;

@@ -18,6 +18,8 @@
 
 namespace quire {
 
+struct ModelWeights;
+
 struct EngineOptions {
   std::filesystem::path model;
   Precision precision = Precision::kFast;
@@ -62,6 +64,7 @@ class Engine {
 
   virtual const EngineOptions& options() const = 0;  // with every default filled in
   virtual const ModelSpec& spec() const = 0;
+  virtual const ModelWeights& weights() const = 0;  // as packed
   virtual const Tokenizer& tokenizer() const = 0;
   /// Null if the model carries none; the error says why if it carries one that does not parse.
   virtual const Result<std::optional<ChatTemplate>>& chat_template() const = 0;

@@ -52,7 +52,8 @@ void attend_block(AttentionBatch& batch, std::size_t block) {
   });
   for (std::size_t r = 0; r < batch.n_rows; ++r) {
     if (batch.rows[r].from < batch.rows[r].to) {
-      softmax_row(*batch.task, batch.rows[r], batch.scores[r]);
+      softmax_row(*batch.task, batch.rows[r], batch.scores[r],
+                  kv_type_is_paired(batch.task->layout.v_type) ? batch.weights[r] : nullptr);
     }
   }
   with_source(batch.task->layout.v_type, [&](auto source) { mix_block<decltype(source)>(batch); });
@@ -65,8 +66,10 @@ void attend_split(const AttentionTask& task, std::size_t split, float* records,
   const std::size_t split_begin = split * kAttentionSplit;
   const std::size_t split_end = split_begin + kAttentionSplit;
   const std::size_t n_rows = task.n_q * task.group;
-  for (std::size_t first = 0; first < n_rows; first += kRowBatch) {
-    batch.n_rows = smaller(kRowBatch, n_rows - first);
+  // Wide heads come a few rows at a time: their rounded queries must fit.
+  const std::size_t at_once = smaller(kRowBatch, kQueryPairs / task.layout.head_dim);
+  for (std::size_t first = 0; first < n_rows; first += at_once) {
+    batch.n_rows = smaller(at_once, n_rows - first);
     for (std::size_t r = 0; r < batch.n_rows; ++r) {
       const std::size_t token = (first + r) / task.group;
       const std::size_t head = (first + r) % task.group;
@@ -80,6 +83,7 @@ void attend_split(const AttentionTask& task, std::size_t split, float* records,
       row.record[0] = -__builtin_inff();
       for (std::size_t d = 0; d < task.layout.head_dim + 1; ++d) row.record[1 + d] = 0;
     }
+    if (kv_type_is_paired(task.layout.k_type)) round_queries(batch);
     for (std::size_t block = split_begin; block < split_end; block += kScoreBlock) {
       attend_block(batch, block);
     }

@@ -12,6 +12,7 @@ constexpr std::size_t kScoreBlock =
 constexpr std::size_t kBlockTiles = kScoreBlock / kKvTile;
 constexpr std::size_t kRowBatch = 32;       // rows that walk the pages together
 constexpr std::size_t kExpandedDims = 256;  // largest head_dim whose K tile is converted once
+constexpr std::size_t kQueryPairs = kRowBatch * kExpandedDims;  // rounded query elements at a time
 
 /// One (query token, head): where it reads, accumulates and how far it sees.
 struct AttentionRow {
@@ -25,7 +26,11 @@ struct AttentionBatch {
   const AttentionTask* task;
   std::size_t n_rows;
   AttentionRow rows[kRowBatch];
-  alignas(64) float scores[kRowBatch][kScoreBlock];  // then probabilities
+  alignas(64) float scores[kRowBatch][kScoreBlock];  // then probabilities, if V is not paired
+  // What products of bf16 pairs read: queries [n_rows, head_dim] where K is paired, probabilities
+  // where V is.
+  alignas(64) std::uint16_t queries[kQueryPairs];
+  alignas(64) std::uint16_t weights[kRowBatch][kScoreBlock];
   const std::byte* k_tiles[kBlockTiles];
   const std::byte* v_rows[kScoreBlock];
 };
@@ -61,16 +66,68 @@ QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_di
   }
 }
 
+/// The same of bf16: K tile [head_dim / 2][16][2], two chains over even and odd pairs.
+template <int kRows>
+QUIRE_INLINE void score_paired_rows(const std::uint16_t* k, std::size_t head_dim,
+                                    AttentionBatch& batch, std::size_t row, std::size_t tile) {
+  const std::uint16_t* q[kRows];
+  F32x16 even[kRows];
+  F32x16 odd[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    q[r] = batch.queries + (row + static_cast<std::size_t>(r)) * head_dim;
+    even[r] = splat(0);
+    odd[r] = splat(0);
+  }
+  const std::byte* v = batch.v_rows[tile * kKvTile];
+  const std::size_t v_step = 4 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
+  std::size_t d = 0;
+  for (; d + 4 <= head_dim; d += 4, k += 4 * kKvTile, v += v_step) {
+    __builtin_prefetch(v);
+    __builtin_prefetch(v + 64);
+    const Pairs k0 = load_pairs(k);
+    const Pairs k1 = load_pairs(k + 2 * kKvTile);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      even[r] = dot_pairs(even[r], k0, splat_pair(q[r] + d));
+      odd[r] = dot_pairs(odd[r], k1, splat_pair(q[r] + d + 2));
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    if (d < head_dim) even[r] = dot_pairs(even[r], load_pairs(k), splat_pair(q[r] + d));
+    store(&batch.scores[row + static_cast<std::size_t>(r)][tile * kKvTile], even[r] + odd[r]);
+  }
+}
+
 template <typename Source, int kRows>
 QUIRE_INLINE std::size_t score_rows_from(const typename Source::Type* k, AttentionBatch& batch,
                                          std::size_t row, std::size_t tile) {
   if constexpr (kRows <= kMaxAttentionRows) {
     const std::size_t head_dim = batch.task->layout.head_dim;
     for (; row + kRows <= batch.n_rows; row += kRows) {
-      score_rows<Source, kRows>(k, head_dim, batch, row, tile);
+      if constexpr (Source::kPaired) {
+        score_paired_rows<kRows>(k, head_dim, batch, row, tile);
+      } else {
+        score_rows<Source, kRows>(k, head_dim, batch, row, tile);
+      }
     }
   }
   return row;
+}
+
+/// Rounds the queries of all rows to bf16.
+void round_queries(AttentionBatch& batch) {
+  const std::size_t head_dim = batch.task->layout.head_dim;
+  for (std::size_t r = 0; r < batch.n_rows; ++r) {
+    std::uint16_t* out = batch.queries + r * head_dim;
+    std::size_t d = 0;
+    for (; d + 16 <= head_dim; d += 16) store_rounded_bf16(out + d, load(batch.rows[r].q + d));
+    if (d == head_dim) continue;
+    std::uint16_t lanes[16];
+    store_rounded_bf16(lanes, load_first(batch.rows[r].q + d, head_dim - d));
+    for (std::size_t i = d; i < head_dim; ++i) out[i] = lanes[i - d];
+  }
 }
 
 template <typename Source>
@@ -87,19 +144,23 @@ template <typename Source>
 void score_tile_of(const std::byte* tile_bytes, AttentionBatch& batch, std::size_t tile) {
   const auto* k = reinterpret_cast<const typename Source::Type*>(tile_bytes);
   const std::size_t head_dim = batch.task->layout.head_dim;
-  if (batch.n_rows <= kMaxAttentionRows || head_dim > kExpandedDims) {
+  if (Source::kPaired || batch.n_rows <= kMaxAttentionRows || head_dim > kExpandedDims) {
     return score_tile<Source>(k, batch, tile);
   }
-  alignas(64) float expanded[kExpandedDims * kKvTile];
-  for (std::size_t d = 0; d < head_dim; ++d) {
-    store(expanded + d * kKvTile, Source::read(k + d * kKvTile));
+  if constexpr (!Source::kPaired) {
+    alignas(64) float expanded[kExpandedDims * kKvTile];
+    for (std::size_t d = 0; d < head_dim; ++d) {
+      store(expanded + d * kKvTile, Source::read(k + d * kKvTile));
+    }
+    score_tile<SourceF32>(expanded, batch, tile);
   }
-  score_tile<SourceF32>(expanded, batch, tile);
 }
 
 /// Turns a row's raw scores of the block into probabilities relative to its new maximum and
 /// rescales what it gathered before.
-void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores) {
+/// `weights` is null or where to round them to bf16; their sum is then of what was rounded.
+void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores,
+                 std::uint16_t* weights) {
   const int from = static_cast<int>(row.from);
   const int to = static_cast<int>(row.to);
   const int first_tile = from / 16;
@@ -128,8 +189,12 @@ void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores) {
   const F32x16 shift = splat(new_max);
   F32x16 total = splat(0);
   for (int tile = first_tile; tile < end_tile; ++tile) {
-    const F32x16 p = exp(load(scores + 16 * tile) - shift);  // e^-inf = 0 where nothing is seen
-    store(scores + 16 * tile, p);
+    F32x16 p = exp(load(scores + 16 * tile) - shift);  // e^-inf = 0 where nothing is seen
+    if (weights != nullptr) {
+      p = store_rounded_bf16(weights + 16 * tile, p);
+    } else {
+      store(scores + 16 * tile, p);
+    }
     total = total + p;
   }
   alignas(64) float lanes[16];

@@ -28,6 +28,7 @@ struct Problem {
   float softcap = 0;
   std::uint32_t seed = 1;
   float spread = 1;
+  float q_spread = 2;  // times that
 
   std::size_t q_position() const { return n_tokens - n_q; }
   std::size_t row() const { return n_kv_heads * head_dim; }
@@ -35,7 +36,7 @@ struct Problem {
   float scale() const { return 1 / std::sqrt(static_cast<float>(head_dim)); }
   Floats k() const { return random_floats(n_tokens * row(), seed, spread); }
   Floats v() const { return random_floats(n_tokens * row(), seed + 1, spread); }
-  Floats q() const { return random_floats(n_q * q_row(), seed + 2, 2 * spread); }
+  Floats q() const { return random_floats(n_q * q_row(), seed + 2, q_spread * spread); }
 };
 
 /// Pages of exactly page_bytes each, so that a sanitizer sees reads past one; unwritten slots are
@@ -138,7 +139,8 @@ std::vector<double> oracle(const Problem& p) {
       for (std::size_t j = first; j <= position; ++j) {
         double score = 0;
         for (std::size_t d = 0; d < p.head_dim; ++d) {
-          score += double{query[d]} * stored(k[j * p.row() + kv + d], p.k_type);
+          const double q_d = p.k_type == KvType::kBF16 ? stored(query[d], p.k_type) : query[d];
+          score += q_d * stored(k[j * p.row() + kv + d], p.k_type);
         }
         score *= double{p.scale()};
         if (p.softcap != 0) score = p.softcap * std::tanh(score / p.softcap);
@@ -159,12 +161,15 @@ std::vector<double> oracle(const Problem& p) {
 
 /// Rounding of scores up to ~20 shifts each weight by ~2e-6 relative; the values are ~1.
 constexpr double kTolerance = 2e-5;
+/// Where V is bf16, so are the weights: each is off by up to 2^-9 of itself, and so is the result
+/// of the values' magnitude, a few times 1.
+constexpr double kBf16Tolerance = 8e-3;
 
 void expect_attention(const Problem& p) {
   const Floats y = on_every_tier([&](const Kernels& table) { return attend(table, p); });
   const std::vector<double> expected = oracle(p);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    ASSERT_NEAR(y[i], expected[i], kTolerance)
+    ASSERT_NEAR(y[i], expected[i], p.v_type == KvType::kBF16 ? kBf16Tolerance : kTolerance)
         << "element " << i << ", head_dim " << p.head_dim << ", group " << p.group << ", "
         << p.n_tokens << " tokens, n_q " << p.n_q << ", page " << p.page_size;
   }
@@ -192,6 +197,25 @@ TEST(Attention, EveryHeadDimGroupAndStorage) {
         p.n_q = 3;
         expect_attention(p);
       }
+    }
+  }
+}
+
+// Equal scores make every weight 1, which bf16 holds: the result is the mean of the stored values
+// to within f32 sums, and any value in the wrong place shows.
+TEST(Attention, EqualWeightsOfPairsGiveTheMean) {
+  for (const std::size_t n : {1, 2, 5, 16, 77, 128, 129, 600}) {
+    for (const std::size_t window : {0, 1, 2, 33, 64}) {
+      Problem p;
+      p.k_type = p.v_type = KvType::kBF16;
+      p.head_dim = 100;
+      p.n_tokens = n;
+      p.window = window;
+      p.spread = 1;
+      p.q_spread = 0;
+      const Floats y = on_every_tier([&](const Kernels& table) { return attend(table, p); });
+      const std::vector<double> expected = oracle(p);
+      for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 2e-6) << n;
     }
   }
 }

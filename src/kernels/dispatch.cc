@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 struct Tiers {
-  std::array<const Kernels*, 3> tables{};  // slowest first
+  std::array<const Kernels*, 4> tables{};  // slowest first
   std::size_t count = 0;
 };
 
@@ -27,6 +27,7 @@ Tiers find_tiers() {
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni")) {
     tiers.tables[tiers.count++] = &kAvx512Kernels;
+    if (__builtin_cpu_supports("avx512bf16")) tiers.tables[tiers.count++] = &kAvx512Bf16Kernels;
   }
 #endif
   return tiers;
@@ -53,7 +54,7 @@ Result<const Kernels*> select_kernels(std::string_view isa) {
     names += names.empty() ? "" : ", ";
     names += table->name;
   }
-  const bool known = isa == "scalar" || isa == "avx2" || isa == "avx512";
+  const bool known = isa == "scalar" || isa == "avx2" || isa == "avx512" || isa == "avx512bf16";
   return fail(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
               "instruction set \"{}\" {}; this CPU has: {}", isa,
               known ? "is not available here" : "is unknown", names);

@@ -18,7 +18,23 @@ constexpr std::size_t kv_type_bytes(KvType type) { return type == KvType::kF32 ?
 /// Slots per key tile: one SIMD lane per token, so that a tile of scores needs no horizontal sums.
 inline constexpr std::size_t kKvTile = 16;
 
-/// A page is [n_kv_heads] x { K: [page_size / 16][head_dim][16], V: [page_size][head_dim] }.
+/// Whether two neighbours lie together: products are made of pairs of bf16, in K of two dimensions,
+/// in V of two tokens.
+constexpr bool kv_type_is_paired(KvType type) { return type == KvType::kBF16; }
+
+/// Where element d of token slot `slot` lies in the K part of a page and head, in elements:
+/// [page_size / 16][head_dim][16], paired [page_size / 16][head_dim / 2][16][2].
+constexpr std::size_t k_place(bool paired, std::size_t head_dim, std::size_t slot, std::size_t d) {
+  const std::size_t tile = slot / kKvTile * head_dim * kKvTile;
+  if (!paired) return tile + d * kKvTile + slot % kKvTile;
+  return tile + (d / 2 * kKvTile + slot % kKvTile) * 2 + d % 2;
+}
+/// The same in the V part: [page_size][head_dim], paired [page_size / 2][head_dim][2].
+constexpr std::size_t v_place(bool paired, std::size_t head_dim, std::size_t slot, std::size_t d) {
+  return paired ? (slot / 2 * head_dim + d) * 2 + slot % 2 : slot * head_dim + d;
+}
+
+/// A page is [n_kv_heads] x { K, V }, each as k_place() and v_place() say.
 struct KvLayout {
   KvType k_type = KvType::kF16;
   KvType v_type = KvType::kF16;

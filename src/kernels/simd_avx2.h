@@ -30,6 +30,9 @@ struct Line {
 struct Mask {
   __m256 lo, hi;
 };
+struct Pairs {
+  __m256i lo, hi;
+};
 
 QUIRE_INLINE F32x16 splat(float x) {
   const __m256 v = _mm256_set1_ps(x);
@@ -268,6 +271,46 @@ QUIRE_INLINE I32x16 dot(I32x16 acc, Line w, const std::int8_t* x) {
   const __m256i v = splat_columns(x);
   return {dot2_half<kBits>(acc.lo, w.lo, v, zero, zero),
           dot2_half<kBits>(acc.hi, w.hi, v, zero, zero)};
+}
+
+QUIRE_INLINE Pairs load_pairs(const std::uint16_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16))};
+}
+QUIRE_INLINE Pairs load_pairs_first(const std::uint16_t* p, std::size_t n) {
+  std::uint16_t pairs[32] = {};
+  __builtin_memcpy(pairs, p, n * 2 * sizeof(std::uint16_t));
+  return load_pairs(pairs);
+}
+QUIRE_INLINE Pairs splat_pair(const std::uint16_t* p) {
+  std::int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return {_mm256_set1_epi32(pair), _mm256_set1_epi32(pair)};
+}
+QUIRE_INLINE Pairs keep_of_pairs(Pairs a, std::uint32_t mask) {
+  const __m256i kept = _mm256_set1_epi32(static_cast<std::int32_t>(mask));
+  return {_mm256_and_si256(a.lo, kept), _mm256_and_si256(a.hi, kept)};
+}
+QUIRE_INLINE __m256 flushed(__m256 a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  const __m256 tiny =
+      _mm256_cmp_ps(_mm256_andnot_ps(sign, a), _mm256_set1_ps(0x1p-126f), _CMP_LT_OQ);
+  return _mm256_blendv_ps(a, _mm256_and_ps(a, sign), tiny);
+}
+QUIRE_INLINE F32x16 flushed(F32x16 a) { return {flushed(a.lo), flushed(a.hi)}; }
+QUIRE_INLINE __m256 dot_pairs(__m256 acc, __m256i a, __m256i b) {
+  const __m256i high = _mm256_set1_epi32(static_cast<std::int32_t>(0xffff0000u));
+  const auto second = [&](__m256i x) { return _mm256_castsi256_ps(_mm256_and_si256(x, high)); };
+  const auto first = [](__m256i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); };
+  acc = flushed(_mm256_fmadd_ps(second(a), second(b), acc));
+  return flushed(_mm256_fmadd_ps(first(a), first(b), acc));
+}
+QUIRE_INLINE F32x16 dot_pairs(F32x16 acc, Pairs a, Pairs b) {
+  return {dot_pairs(acc.lo, a.lo, b.lo), dot_pairs(acc.hi, a.hi, b.hi)};
+}
+QUIRE_INLINE F32x16 store_rounded_bf16(std::uint16_t* p, F32x16 a) {
+  store_bf16(p, flushed(a));
+  return load_bf16(p);
 }
 
 }  // namespace

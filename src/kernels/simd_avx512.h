@@ -30,6 +30,9 @@ struct Line {
 struct Mask {
   __mmask16 v;
 };
+struct Pairs {
+  __m512i v;
+};
 
 QUIRE_INLINE __mmask16 first_lanes(std::size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -55,7 +58,6 @@ QUIRE_INLINE void store_half(std::uint16_t* p, __m256i a) {
 QUIRE_INLINE void store_f16(std::uint16_t* p, F32x16 a) {
   store_half(p, _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-/// By hand: vcvtneps2bf16 would flush subnormals.
 QUIRE_INLINE void store_bf16(std::uint16_t* p, F32x16 a) {
   const __m512i bits = _mm512_castps_si512(a.v);
   const __m512i top = _mm512_srli_epi32(bits, 16);
@@ -159,6 +161,51 @@ QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
                          const std::int8_t* x1) {
   return dot<kBits>(dot<kBits>(acc, w0, x0), w1, x1);
 }
+
+QUIRE_INLINE Pairs load_pairs(const std::uint16_t* p) { return {_mm512_loadu_si512(p)}; }
+QUIRE_INLINE Pairs load_pairs_first(const std::uint16_t* p, std::size_t n) {
+  return {_mm512_maskz_loadu_epi32(first_lanes(n), p)};
+}
+QUIRE_INLINE Pairs splat_pair(const std::uint16_t* p) {
+  std::int32_t pair;
+  __builtin_memcpy(&pair, p, sizeof(pair));
+  return {_mm512_set1_epi32(pair)};
+}
+QUIRE_INLINE Pairs keep_of_pairs(Pairs a, std::uint32_t mask) {
+  return {_mm512_and_si512(a.v, _mm512_set1_epi32(static_cast<std::int32_t>(mask)))};
+}
+QUIRE_INLINE F32x16 flushed(F32x16 a) {
+  const __m512i magnitude =
+      _mm512_and_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x7fffffff));
+  const __mmask16 tiny = _mm512_cmplt_epi32_mask(magnitude, _mm512_set1_epi32(0x00800000));
+  const __m512i sign = _mm512_andnot_si512(_mm512_set1_epi32(0x7fffffff), _mm512_castps_si512(a.v));
+  return {_mm512_castsi512_ps(_mm512_mask_mov_epi32(_mm512_castps_si512(a.v), tiny, sign))};
+}
+#if defined(__AVX512BF16__)
+QUIRE_INLINE F32x16 dot_pairs(F32x16 acc, Pairs a, Pairs b) {
+  return {_mm512_dpbf16_ps(acc.v, (__m512bh)a.v, (__m512bh)b.v)};
+}
+QUIRE_INLINE F32x16 store_rounded_bf16(std::uint16_t* p, F32x16 a) {
+  const __m256i half = (__m256i)_mm512_cvtneps_pbh(a.v);
+  store_half(p, half);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+#else
+QUIRE_INLINE F32x16 dot_pairs(F32x16 acc, Pairs a, Pairs b) {
+  const __m512i high = _mm512_set1_epi32(static_cast<std::int32_t>(0xffff0000u));
+  const auto second = [&](Pairs x) {
+    return F32x16{_mm512_castsi512_ps(_mm512_and_si512(x.v, high))};
+  };
+  const auto first = [](Pairs x) {
+    return F32x16{_mm512_castsi512_ps(_mm512_slli_epi32(x.v, 16))};
+  };
+  return flushed(fma(first(a), first(b), flushed(fma(second(a), second(b), acc))));
+}
+QUIRE_INLINE F32x16 store_rounded_bf16(std::uint16_t* p, F32x16 a) {
+  store_bf16(p, flushed(a));
+  return load_bf16(p);
+}
+#endif
 
 }  // namespace
 }  // namespace quire

@@ -50,6 +50,7 @@ QUIRE_INLINE F32x16 soft_capped(F32x16 x, F32x16 cap) { return cap * tanh(x / ca
 
 struct SourceF32 {
   using Type = float;
+  static constexpr bool kPaired = kv_type_is_paired(KvType::kF32);
   static constexpr std::int32_t kOverflowBits = 0x7f800000;  // f32 bits of what becomes infinite
   QUIRE_INLINE static F32x16 read(const float* p) { return load(p); }
   QUIRE_INLINE static F32x16 read_first(const float* p, std::size_t n) { return load_first(p, n); }
@@ -58,6 +59,7 @@ struct SourceF32 {
 
 struct SourceF16 {
   using Type = std::uint16_t;
+  static constexpr bool kPaired = kv_type_is_paired(KvType::kF16);
   static constexpr std::int32_t kOverflowBits = 0x477ff000;  // 65,520
   QUIRE_INLINE static F32x16 read(const std::uint16_t* p) { return load_f16(p); }
   QUIRE_INLINE static F32x16 read_first(const std::uint16_t* p, std::size_t n) {
@@ -70,6 +72,7 @@ struct SourceF16 {
 
 struct SourceBF16 {
   using Type = std::uint16_t;
+  static constexpr bool kPaired = kv_type_is_paired(KvType::kBF16);
   static constexpr std::int32_t kOverflowBits = 0x7f7f8000;  // half a step above the largest bf16
   QUIRE_INLINE static F32x16 read(const std::uint16_t* p) { return load_bf16(p); }
   QUIRE_INLINE static F32x16 read_first(const std::uint16_t* p, std::size_t n) {

@@ -228,5 +228,48 @@ QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
   return dot<kBits>(dot<kBits>(acc, w0, x0), w1, x1);
 }
 
+/// 16 pairs of bf16, the first of a pair in the low half.
+struct Pairs {
+  std::uint16_t v[32];
+};
+QUIRE_INLINE Pairs load_pairs_first(const std::uint16_t* p, std::size_t n) {
+  Pairs out = {};
+  std::memcpy(out.v, p, n * 2 * sizeof(std::uint16_t));
+  return out;
+}
+QUIRE_INLINE Pairs load_pairs(const std::uint16_t* p) { return load_pairs_first(p, 16); }
+QUIRE_INLINE Pairs splat_pair(const std::uint16_t* p) {
+  Pairs out;
+  for (int i = 0; i < 32; ++i) out.v[i] = p[i % 2];
+  return out;
+}
+/// Of every pair, the bits of `mask`: 0xffff is the first, 0xffff0000 the second.
+QUIRE_INLINE Pairs keep_of_pairs(Pairs a, std::uint32_t mask) {
+  for (int i = 0; i < 32; ++i) a.v[i] &= static_cast<std::uint16_t>(mask >> (i % 2 * 16));
+  return a;
+}
+/// Subnormal numbers become zero of their sign.
+QUIRE_INLINE F32x16 flushed(F32x16 a) {
+  return map(
+      [&](int i) { return std::fabs(a.v[i]) < 0x1p-126f ? std::copysign(0.0f, a.v[i]) : a.v[i]; });
+}
+/// What the instruction vdpbf16ps does: acc + second * second, rounded, then + first * first,
+/// rounded; subnormal results are flushed. Subnormal inputs are not defined here.
+QUIRE_INLINE F32x16 dot_pairs(F32x16 acc, Pairs a, Pairs b) {
+  const auto add = [&](int j) {
+    acc = flushed(map([&](int i) {
+      return std::fma(bf16_to_f32(a.v[2 * i + j]), bf16_to_f32(b.v[2 * i + j]), acc.v[i]);
+    }));
+  };
+  add(1);
+  add(0);
+  return acc;
+}
+/// To the nearest even bf16, subnormal numbers to zero; returns what was stored.
+QUIRE_INLINE F32x16 store_rounded_bf16(std::uint16_t* p, F32x16 a) {
+  store_bf16(p, flushed(a));
+  return load_bf16(p);
+}
+
 }  // namespace
 }  // namespace quire

@@ -7,8 +7,9 @@ namespace quire {
 
 extern const Kernels kScalarKernels;
 #if defined(__x86_64__)
-extern const Kernels kAvx2Kernels;    // AVX2, FMA, F16C
-extern const Kernels kAvx512Kernels;  // AVX-512 F, BW, DQ, VL, VNNI
+extern const Kernels kAvx2Kernels;        // AVX2, FMA, F16C
+extern const Kernels kAvx512Kernels;      // AVX-512 F, BW, DQ, VL, VNNI
+extern const Kernels kAvx512Bf16Kernels;  // and BF16
 #endif
 
 }  // namespace quire
