@@ -22,6 +22,7 @@ from .works import MODELS, Work, select_works
 PEERS = ("llama_cpp", "openvino")
 QUIRE = ROOT / "build/release/bin/quire"
 TEXT = ROOT / "build/kjv.txt"
+INTERRUPTED = 130
 BUSY = 0.05  # the share of the CPUs that others may use before figures are doubted
 
 
@@ -139,8 +140,8 @@ def make_tasks(works: list[Work], quire: Path, threads: int, folder: Path) -> di
     return tasks
 
 
-def take_turns(engines: dict, tasks: dict[str, Task], rounds: int) -> list[dict]:
-    """Every sample; what was measured before an interruption is kept."""
+def take_turns(engines: dict, tasks: dict[str, Task], rounds: int) -> tuple[list[dict], bool]:
+    """Every sample, and whether that is all: what was measured before Ctrl-C is kept."""
     samples: list[dict] = []
     refused = set()
     try:
@@ -157,7 +158,8 @@ def take_turns(engines: dict, tasks: dict[str, Task], rounds: int) -> list[dict]
             say(f"round {turn + 1} of {rounds}  {work:20} {name:10} {words}")
     except KeyboardInterrupt:
         say("interrupted; these are the rounds until now")
-    return samples
+        return samples, False
+    return samples, True
 
 
 def peer_versions(names: list[str]) -> dict[str, str]:
@@ -192,7 +194,7 @@ def run(options: argparse.Namespace) -> int:
         folder = Path(name)
         engines = prepare(options, names, folder)
         tasks = make_tasks(works, folder / "quire", options.threads, folder)
-        samples = take_turns(engines, tasks, options.rounds)
+        samples, complete = take_turns(engines, tasks, options.rounds)
     peers = [name for name in names if name in PEERS]
     result = {
         "format": FORMAT, "date": date, "quire": describe_commit(ROOT, options.quire.absolute()),
@@ -213,8 +215,10 @@ def run(options: argparse.Namespace) -> int:
         say(f"other programs used {share:.0%} of the CPUs meanwhile: take no figure for the truth")
     for path in write(result, options.output):
         say(f"wrote {os.path.relpath(path)}")
+    if not complete:
+        return INTERRUPTED
     failed = any(s["error"] is not None and s["engine"] not in PEERS for s in samples)
-    return 1 if failed or not samples else 0
+    return 1 if failed else 0
 
 
 def main(arguments: list[str]) -> int:
@@ -229,3 +233,5 @@ def main(arguments: list[str]) -> int:
     except BenchError as error:
         say(str(error))
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -83,6 +83,21 @@ def test_a_failure_is_shown_once_and_ends_in_failure(fake, tmp_path, capsys):
     assert "failed: quire: error: made to fail" in capsys.readouterr().out
 
 
+def test_an_interruption_keeps_what_was_measured(fake, tmp_path, capsys, monkeypatch):
+    real, calls = cli.measure, []
+
+    def measure(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+    monkeypatch.setattr(cli, "measure", measure)
+    status, result = run(tmp_path, "--quire", fake("new"), "--engines", "quire", "--rounds", 9,
+                         "--work", "smollm2-decode")
+    assert status == 130 and len(result["samples"]) == 2 and faults(result) == []
+    assert "interrupted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options, says", [
     (["--engines", "quire,vllm"], "no engine 'vllm'"),
     (["--engines", "other"], "--compare names"),
