@@ -24,11 +24,12 @@ def bash_script(quire):
 
 @pytest.mark.parametrize("line, offered", [
     ("quire t", ["tokenize"]),
-    ("quire ", ["completions", "detokenize", "eval", "inspect", "run", "tokenize"]),
+    ("quire ", ["bench", "completions", "detokenize", "eval", "inspect", "run", "tokenize"]),
     ("quire run m.gguf --kv-type ", ["bf16", "f16", "f32"]),
     ("quire run m.gguf --page-size 1", ["128", "16"]),
     ("quire run --repeat", ["--repeat-penalty"]),
     ("quire eval --kl", ["--kl-reference"]),
+    ("quire bench --ro", ["--roofline"]),
     ("quire run m.gguf --temp ", []),
     ("quire completions ", ["bash", "fish", "zsh"]),
 ])
@@ -46,7 +47,7 @@ def test_bash_offers_files(bash_script, tmp_path, monkeypatch):
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_every_option_of_the_help(quire, shell):
     script = quire("completions", shell).stdout.decode()
-    for command in ["run", "eval", "tokenize"]:
+    for command in ["run", "eval", "bench", "tokenize"]:
         text = quire(command, "--help").stdout.decode()
         for word in text.split():
             name = word.split(",")[-1]

@@ -47,6 +47,22 @@ WRONG = [
     ["eval", "MODEL", "--text", "x", "--ctx", "8"],
     ["eval", "MODEL", "--text", "x", "--stride", "1000"],
     ["eval", "MODEL", "--text", "x", "--reference", "--kl-reference"],
+    ["bench"],
+    ["bench", "MODEL", "--roofline"],
+    ["bench", "--roofline", "--repeat", "2"],
+    ["bench", "MODEL", "--prompt", "none", "--depth", "none"],
+    ["bench", "MODEL", "--prompt", "0"],
+    ["bench", "MODEL", "--prompt", "1,,2"],
+    ["bench", "MODEL", "--prompt", ""],
+    ["bench", "MODEL", "--depth", "-1"],
+    ["bench", "MODEL", "--depth", "0,0"],
+    ["bench", "MODEL", "--batch", "0"],
+    ["bench", "MODEL", "--batch", "none"],
+    ["bench", "MODEL", "--batch", "1025"],
+    ["bench", "MODEL", "--generate", "0"],
+    ["bench", "MODEL", "--repeat", "many"],
+    ["bench", "MODEL", "--ctx", "512"],
+    ["bench", "MODEL", "--threads", "0"],
     ["completions", "tcsh"],
     ["inspect"],
 ]
@@ -73,7 +89,7 @@ def test_without_arguments_the_help_is_shown(quire):
 
 
 @pytest.mark.parametrize("command", ["run", "inspect", "tokenize", "detokenize", "eval",
-                                     "completions"])
+                                     "bench", "completions"])
 def test_help_has_examples(quire, command):
     text = quire(command, "--help").stdout.decode()
     assert "Examples:" in text and f"quire {command}" in text
@@ -86,7 +102,7 @@ def test_version(quire):
 
 
 @pytest.mark.parametrize("command", [["run", "-p", "a"], ["inspect"], ["tokenize"], ["detokenize"],
-                                     ["eval", "--text", "TEXT"]], ids=lambda c: c[0])
+                                     ["eval", "--text", "TEXT"], ["bench"]], ids=lambda c: c[0])
 @pytest.mark.parametrize("content", [None, b"", b"GGUF", b"not a model" * 100, "folder"],
                          ids=["absent", "empty", "short", "other", "folder"])
 def test_a_bad_model_is_one_sentence(quire, tmp_path, command, content):
