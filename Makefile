@@ -26,7 +26,7 @@ ONLY_NEWS := grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +\#[0-9]+: .* Passe
 # undefined-behaviour sanitizers.
 PARSER_TESTS := base text kv sample model
 # Whatever has threads runs under the thread sanitizer.
-THREAD_TESTS := base engine
+THREAD_TESTS := base model engine
 
 .PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench bench-kernels oracle
 .PHONY: completions install setup models clean

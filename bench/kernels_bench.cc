@@ -111,7 +111,7 @@ void register_linear(const Kernels& table, TensorType type) {
   }
 }
 
-/// One row of activations to int8; 5 in 16 blocks have outliers.
+/// One row of activations to int8; about one block in six has an outlier.
 void register_quantize(const Kernels& table) {
   for (const std::size_t n_cols : {std::size_t{576}, std::size_t{1536}}) {
     const std::string name = "quantize/" + std::string(table.name) + "/" + std::to_string(n_cols);

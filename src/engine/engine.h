@@ -77,7 +77,8 @@ class Engine {
 
   /// One forward pass as a transaction: pages are reserved, the pass runs, the pages are
   /// committed. On failure nothing has changed. Token ids out of range, a sequence over the
-  /// context limit and a full cache are refused, the latter two naming both numbers.
+  /// context limit and a full cache are refused, the latter two naming both numbers. Keys or values
+  /// that overflow in one sequence fail the step for all of them; the message says in which.
   virtual Result<StepLogits> step(std::span<const StepItem> items) = 0;
 
   /// Steps of at most prefill_chunk tokens; returns the logits of the last token. On failure the

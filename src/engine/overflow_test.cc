@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ std::string scaled_copy(const Case& c, const testing::TempFolder& folder) {
   EXPECT_TRUE(file.has_value()) << path;
   for (const std::string& name : c.tensors) {
     const GgufTensor* tensor = file->find_tensor(name);
-    EXPECT_NE(tensor, nullptr) << name;
+    if (tensor == nullptr) throw std::runtime_error("no tensor " + name);
     EXPECT_EQ(tensor->type, TensorType::kF32) << name;
     std::vector<float> values(tensor->data.size() / sizeof(float));
     std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
@@ -98,6 +99,32 @@ TEST(Overflow, OfTheCacheTypeNamesItAndALayer) {
   expect_answer(c);
   c.kv_type = KvType::kF32;
   expect_answer(c);
+}
+
+// The fault names the sequence it is in, and everyone keeps what they had.
+TEST(Overflow, FailsTheStepOfAllAndSaysWhose) {
+  const testing::TempFolder folder;
+  EngineOptions options = tiny_options("llama_mha_d64");
+  options.n_threads = 3;
+  options.kv_type = KvType::kF16;
+  const auto unharmed = testing::load(options);
+  options.model =
+      scaled_copy({"llama_mha_d64", {"blk.1.attn_norm.weight"}, 1e7f, KvType::kF16, ""}, folder);
+  const auto engine = testing::load(options);
+  std::vector<StepItem> items;
+  const auto tokens = some_tokens(9);
+  for (const std::size_t n : {4, 2, 9}) {
+    items.push_back({.sequence = engine->add_sequence(), .tokens = std::span(tokens).first(n)});
+    unharmed->add_sequence();
+  }
+  EXPECT_TRUE(unharmed->step(items).has_value());
+  const auto failed = engine->step(items);
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_NE(failed.error().message.find("at position 0 of sequence 0 of the step"),
+            std::string::npos)
+      << failed.error().message;
+  for (const StepItem& item : items) EXPECT_EQ(engine->kv().length(item.sequence), 0u);
+  EXPECT_TRUE(engine->kv().validate().has_value());
 }
 
 TEST(Overflow, OfScoresIsNotAWeightOfZero) {

@@ -23,8 +23,9 @@ inline constexpr std::size_t kOutlierColumns = 4;
 /// At most this many of the 8 lines of a block have a second term.
 inline constexpr std::size_t kMaxOutlierLines = 2;
 
-/// A line gets a second term if that takes more than this times the mean amax^2 of its row off the
-/// amax^2 of its block.
+/// Price of a second term for a line, in mean amax^2 of the blocks of the row. The n largest lines
+/// of a block get one that maximise amax^2 - rest^2 - n * price, rest being the largest magnitude
+/// of the other lines; none if nothing is gained.
 inline constexpr double kOutlierGain = 0.25;
 
 /// x ~ scale * (kCoarseSteps * coarse + q), with one scale per token and block of 32 columns. The

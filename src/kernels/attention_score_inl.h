@@ -184,7 +184,8 @@ void softmax_row(const AttentionTask& task, AttentionRow& row, float* scores,
   float& m = row.record[0];
   float& l = row.record[1];
   const float block_max = reduce_max(top);
-  // Scores that overflowed give infinity - infinity = NaN below, which reaches the logits.
+  // A score of +infinity or NaN, or nothing but -infinity, gives NaN below, which reaches the
+  // logits.
   const float new_max = m > block_max ? m : block_max;
   const F32x16 shift = splat(new_max);
   F32x16 total = splat(0);

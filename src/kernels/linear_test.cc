@@ -128,7 +128,7 @@ TEST_P(LinearTest, FastMatchesProductWithQuantizedActivations) {
   for (std::size_t i = 0; i < x.size(); i += 67) x[i] *= 20;
   std::vector<double> seen(x.begin(), x.end());
   if (w.wants_int8()) {
-    // elementwise_test.cc holds these to the definition.
+    // quantize_test.cc holds these to the definition.
     const auto rows = testing::quantize_rows(*available_kernels().front(), x, n_cols);
     std::size_t n_outliers = 0;
     for (std::size_t t = 0; t < n_tokens; ++t) {
@@ -262,6 +262,19 @@ TEST(LinearExtremes, LargestWeightsAndActivationsDoNotSaturate) {
         const Floats y =
             on_every_tier([&](const Kernels& table) { return multiply(table, w, input); });
         EXPECT_NEAR(y[0], sum * double{x}, 1e-6 * std::fabs(sum * double{x})) << info.name;
+        // And two outlier lines as far out as the coarse term reaches, which the levels hold
+        // exactly.
+        Floats far = input;
+        double expected = 0;
+        double magnitude = 0;
+        for (std::size_t i = 0; i < far.size(); ++i) {
+          if (i % 32 < 8) far[i] *= kCoarseSteps;
+          expected += double{weights[i]} * double{far[i]};
+          magnitude += std::fabs(double{weights[i]} * double{far[i]});
+        }
+        const Floats z =
+            on_every_tier([&](const Kernels& table) { return multiply(table, w, far); });
+        EXPECT_NEAR(z[0], expected, 1e-6 * magnitude) << info.name;
       }
     }
   }

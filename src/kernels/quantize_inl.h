@@ -24,29 +24,29 @@ struct Outliers {
   float rest = 0;
 };
 
-/// Takes the largest lines of a block out as long as all of them together save more than `price`
-/// each of the block's amax^2. A magnitude that is not finite saves nothing.
+/// The choice of outlier lines that activations.h defines. A magnitude that is not finite saves
+/// nothing.
 Outliers find_outliers(const float* x, float amax, double price) {
-  const double whole = static_cast<double>(amax) * static_cast<double>(amax);
+  const double amax2 = static_cast<double>(amax) * static_cast<double>(amax);
   Outliers best = {0, amax};
-  if (!(whole > price)) return best;
+  if (!(amax2 > price)) return best;
   alignas(64) std::int32_t tops[kActivationBlock];  // of line l at 4 l
   store_int(tops, max_of_four(magnitude_bits(load(x))));
   store_int(tops + 16, max_of_four(magnitude_bits(load(x + 16))));
-  double most = 0;
+  double best_gain = 0;
   unsigned taken = 0;
-  for (std::size_t n = 1; n <= kMaxOutlierLines + 1; ++n) {
+  for (std::size_t n = 0; n <= kMaxOutlierLines; ++n) {
     std::size_t top = kBlockLines;
     for (std::size_t l = 0; l < kBlockLines; ++l) {
       if ((taken >> l & 1) != 0) continue;
       if (top == kBlockLines || tops[4 * l] > tops[4 * top]) top = l;
     }
-    const float left = float_of(tops[4 * top]);
-    const double saved = whole - static_cast<double>(left) * static_cast<double>(left) -
-                         static_cast<double>(n - 1) * price;
-    if (saved > most) {
-      most = saved;
-      best = {static_cast<std::uint8_t>(taken), left};
+    const float rest = float_of(tops[4 * top]);
+    const double gain = amax2 - static_cast<double>(rest) * static_cast<double>(rest) -
+                        static_cast<double>(n) * price;
+    if (gain > best_gain) {
+      best_gain = gain;
+      best = {static_cast<std::uint8_t>(taken), rest};
     }
     taken |= 1u << top;
   }

@@ -6,6 +6,10 @@
 namespace quire {
 namespace {
 
+/// Rows that every worker computes for itself outside the products. One always wins: the others
+/// would wait for it. The cost grows with the rows times the workers, what it saves does not.
+constexpr std::size_t kMaxReplicatedRows = 2;
+
 bool any_int8(std::span<const Linear* const> readers) {
   return std::any_of(readers.begin(), readers.end(),
                      [](const Linear* l) { return l->weight.wants_int8(); });
@@ -25,16 +29,16 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
       in_(input),
       ws_(workspace),
       n_rows_(input.tokens.size()),
-      replicated_(n_rows_ <= n_workers && n_workers > 1) {
+      replicated_(n_workers > 1 && n_rows_ <= std::min(n_workers, kMaxReplicatedRows)) {
   std::size_t kv_dim = 0;
   for (const LayerSpec& layer : spec.layers) {
     max_q_dim_ = std::max(max_q_dim_, layer.n_heads * spec.head_dim);
     kv_dim = std::max(kv_dim, layer.n_kv_heads * spec.head_dim);
     max_ffn_ = std::max(max_ffn_, layer.ffn_dim);
   }
-  ws_.own.resize(std::max(ws_.own.size(), n_workers));
+  ws_.replicas.resize(std::max(ws_.replicas.size(), n_workers));
   if (replicated_) {
-    for (RowState& state : ws_.own) resize(state);
+    for (RowState& state : ws_.replicas) resize(state);
   } else {
     resize(ws_.shared);
   }
@@ -69,11 +73,11 @@ void ForwardPass::resize(RowState& state) {
 }
 
 ForwardPass::Rows ForwardPass::rows_of(const Worker& worker) const {
-  if (replicated_) return {{0, n_rows_}, ws_.own[worker.index()]};
+  if (replicated_) return {{0, n_rows_}, ws_.replicas[worker.index()]};
   return {worker.share(n_rows_), ws_.shared};
 }
 
-void ForwardPass::meet(Worker& worker) const {
+void ForwardPass::barrier_unless_replicated(Worker& worker) const {
   if (!replicated_) worker.barrier();
 }
 
@@ -97,7 +101,7 @@ void ForwardPass::run(Worker& worker, float* logits) {
     attention_block(worker, layer);
     ffn_block(worker, layer);
   }
-  meet(worker);  // logit rows are shared out otherwise than residual rows
+  barrier_unless_replicated(worker);  // logit rows are shared out otherwise than residual rows
   output_block(worker, logits);
 }
 
@@ -184,7 +188,7 @@ void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
   const std::size_t q_dim = spec_.layers[layer].n_heads * spec_.head_dim;
 
   norm_rows(worker, w.attn_norm, any_int8(std::array{&w.q, &w.k, &w.v}));
-  meet(worker);
+  barrier_unless_replicated(worker);
 
   const std::array<Job, 3> jobs = {
       {{&w.q, ws_.q.data()}, {&w.k, ws_.k.data()}, {&w.v, ws_.v.data()}}};
@@ -203,7 +207,7 @@ void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
   if (w.o.weight.wants_int8()) {
     for (std::size_t i = rows.range.begin; i < rows.range.end; ++i)
       k_.quantize_row(ws_.attention.data() + i * q_dim, i, rows.state.attention.view());
-    meet(worker);
+    barrier_unless_replicated(worker);
   }
   const ActivationView attention{
       .f32 = ws_.attention.data(), .f32_stride = q_dim, .int8 = rows.state.attention.view()};
@@ -276,7 +280,7 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
   const Rows rows = rows_of(worker);
 
   norm_rows(worker, w.ffn_norm, any_int8(std::array{&w.gate, &w.up}));
-  meet(worker);
+  barrier_unless_replicated(worker);
 
   const std::array<Job, 2> jobs = {{{&w.gate, ws_.gate.data()}, {&w.up, ws_.up.data()}}};
   linears(worker, jobs, rows.state.hidden.view());
@@ -289,7 +293,7 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
     activate(ws_.gate.data() + i * ffn, ws_.up.data() + i * ffn, rows.state.ffn.row(i), ffn);
     if (w.down.weight.wants_int8()) rows.state.ffn.quantize(k_, i);
   }
-  meet(worker);
+  barrier_unless_replicated(worker);
   linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, rows.state.ffn.view());
   if (layer + 1 < spec_.layers.size()) {
     const LayerWeights& next = weights_.layers[layer + 1];
@@ -311,7 +315,7 @@ void ForwardPass::output_block(Worker& worker, float* logits) {
                 spec_.norm_eps, hidden, state.output.row(i));
     if (weights_.output.wants_int8()) state.output.quantize(k_, i);
   }
-  meet(worker);
+  barrier_unless_replicated(worker);
   k_.linear(weights_.output, state.output.view(), worker.share(weights_.output.n_panels()), {0, n},
             logits, spec_.n_vocab);
   if (spec_.final_softcap != 0) {

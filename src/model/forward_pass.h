@@ -21,15 +21,14 @@ class ForwardPass {
  private:
   using Worker = ThreadPool::Worker;
 
-  /// The rows a worker is responsible for outside the products, and where they are. With as many
-  /// workers as rows or more, everyone computes all of them: that is cheaper than to wait.
+  /// The rows a worker is responsible for outside the products, and where they are. Of one or two
+  /// rows, everyone computes all: that is cheaper than to wait.
   struct Rows {
     Range range;
     RowState& state;
   };
   Rows rows_of(const Worker& worker) const;
-  /// A barrier, unless the worker has all rows to itself.
-  void meet(Worker& worker) const;
+  void barrier_unless_replicated(Worker& worker) const;
 
   AttentionLayer attention_layer(std::size_t layer) const;
   void resize(RowState& state);
@@ -51,7 +50,8 @@ class ForwardPass {
     float* out;
   };
   /// Asks for the beginning of what this worker will read of these layers, so that memory is busy
-  /// while workers wait for each other. Worth it where reading weights is nearly all there is to do.
+  /// while workers wait for each other. Worth it where reading weights is nearly all there is to
+  /// do.
   void prefetch(const Worker& worker, std::span<const Linear* const> layers) const;
   void linears(const Worker& worker, std::span<const Job> jobs, const ActivationView& input);
 

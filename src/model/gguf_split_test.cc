@@ -1,10 +1,10 @@
 #include "model/gguf_split.h"
-#include "base/temp_folder_testing.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "base/temp_folder_testing.h"
 #include "model/gguf_test_writer.h"
 
 namespace quire {

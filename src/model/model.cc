@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "model/forward_pass.h"
@@ -27,9 +29,15 @@ Status Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) 
   pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, logits); });
   const std::optional<Overflow> overflow = pass.first_overflow();
   if (!overflow) return {};
+  const auto slice = std::ranges::find_if(input.sequences, [&](const SequenceSlice& each) {
+    return overflow->row < each.first_row + each.n_tokens;
+  });
+  const auto which = static_cast<std::size_t>(slice - input.sequences.begin());
+  const std::string whose =
+      input.sequences.size() > 1 ? fmt::format(" of sequence {} of the step", which) : "";
   return fail(ErrorCode::kInvalidData,
-              "the model's keys or values at position {} overflow {} in layer {}{}",
-              workspace_.positions[overflow->row], kv_type_name(layout_types_.k_type),
+              "the model's keys or values at position {}{} overflow {} in layer {}{}",
+              workspace_.positions[overflow->row], whose, kv_type_name(layout_types_.k_type),
               overflow->layer,
               layout_types_.k_type == KvType::kF16 ? " (--kv-type bf16 or f32 reach further)" : "");
 }

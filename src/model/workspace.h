@@ -53,13 +53,13 @@ struct RowState {
 
 /// Scratch of a forward pass, grown to the largest pass so far.
 struct Workspace {
-  RowState shared;                // each worker fills its share of the rows
-  std::vector<RowState> own;      // or, with few rows, each worker all rows of its own copy
-  ScratchArray<float> q;          // [n_rows, n_heads * head_dim]
-  ScratchArray<float> k, v;       // [n_rows, n_kv_heads * head_dim]
-  ScratchArray<float> attention;  // [n_rows, n_heads * head_dim]
-  ScratchArray<float> projected;  // [n_rows, hidden], output of the o and down projections
-  ScratchArray<float> gate, up;   // [n_rows, ffn]
+  RowState shared;                 // each worker fills its share of the rows
+  std::vector<RowState> replicas;  // or, of one or two rows, each worker all of its own copy
+  ScratchArray<float> q;           // [n_rows, n_heads * head_dim]
+  ScratchArray<float> k, v;        // [n_rows, n_kv_heads * head_dim]
+  ScratchArray<float> attention;   // [n_rows, n_heads * head_dim]
+  ScratchArray<float> projected;   // [n_rows, hidden], output of the o and down projections
+  ScratchArray<float> gate, up;    // [n_rows, ffn]
   std::vector<ScratchArray<float>> cos, sin;        // per RopeSpec: [n_rows, rope_dim / 2]
   std::vector<std::size_t> positions;               // [n_rows]
   ScratchArray<float> split_records;                // attention records shared by the workers

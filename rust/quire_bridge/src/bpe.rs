@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tokenizers::models::bpe::BPE;
+use tokenizers::pre_tokenizers::split::SplitPattern;
+use tokenizers::tokenizer::normalizer::SplitDelimiterBehavior;
 use tokenizers::{
     AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
@@ -24,11 +26,20 @@ pub struct Bpe {
     isolates_newlines: bool,
 }
 
-/// How a pre-tokenizer begins that makes every newline a piece of its own before anything else.
-const ISOLATE_NEWLINES: &str = concat!(
-    r#"{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[\r\n]"},"#,
-    r#""behavior":"Isolated","invert":false}"#
-);
+/// Whether a pre-tokenizer makes every newline a piece of its own before anything else.
+fn isolates_newlines(pre_tokenizer: &PreTokenizerWrapper) -> bool {
+    let PreTokenizerWrapper::Sequence(sequence) = pre_tokenizer else {
+        return false;
+    };
+    match sequence.as_ref().first() {
+        Some(PreTokenizerWrapper::Split(split)) => {
+            split.pattern == SplitPattern::Regex("[\r\n]".into())
+                && split.behavior == SplitDelimiterBehavior::Isolated
+                && !split.invert
+        }
+        _ => false,
+    }
+}
 
 impl Bpe {
     pub fn new(
@@ -43,9 +54,9 @@ impl Bpe {
             "" => None,
             json => Some(serde_json::from_str(json).map_err(|e| format!("normalizer: {e}"))?),
         };
-        let isolates_newlines = pre_tokenizer.starts_with(ISOLATE_NEWLINES);
         let pre_tokenizer =
             serde_json::from_str(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
+        let isolates_newlines = isolates_newlines(&pre_tokenizer);
 
         let (special, plain) = added_vocabularies(tokens, kinds)?;
         let model = model(tokens, kinds, merges, ignore_merges)?;
