@@ -37,18 +37,21 @@ std::size_t default_memory_bytes() {
   return std::min<std::uint64_t>(std::max(kLeastMemory, 4 * known), available_memory() / 2);
 }
 
-/// Every byte of [data, data + bytes), combined so that no read can be left out. Sixteen words side
-/// by side, which any compiler turns into the vectors of the target.
-std::uint64_t read_all(const std::uint64_t* data, std::size_t bytes) {
-  constexpr std::size_t kWords = kReadStep / sizeof(std::uint64_t);
-  std::uint64_t all[kWords] = {};
-  const std::uint64_t* const end = data + bytes / sizeof(std::uint64_t);
-  for (; data < end; data += kWords) {
-    for (std::size_t i = 0; i < kWords; ++i) all[i] |= data[i];
+/// Every byte of [data, data + bytes), combined so that no read can be left out. Eight vectors of
+/// the smallest size that every 64-bit CPU has: enough reads in flight for memory and the larger
+/// caches.
+std::uint64_t read_all(const std::byte* data, std::size_t bytes) {
+  using Vector [[gnu::vector_size(16), gnu::may_alias]] = std::uint64_t;
+  constexpr std::size_t kVectors = kReadStep / sizeof(Vector);
+  Vector all[kVectors] = {};
+  const auto* at = reinterpret_cast<const Vector*>(data);
+  const auto* const end = reinterpret_cast<const Vector*>(data + bytes);
+  for (; at < end; at += kVectors) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kVectors; ++i) all[i] |= at[i];
   }
-  std::uint64_t out = 0;
-  for (const std::uint64_t word : all) out |= word;
-  return out;
+  for (std::size_t i = 1; i < kVectors; ++i) all[0] |= all[i];
+  return all[0][0] | all[0][1];
 }
 
 /// Lets the compiler believe that somebody looks at the value.
@@ -111,8 +114,7 @@ double measure_memory(Meter& meter, ThreadPool& pool, const MappedMemory& memory
   return meter.best(static_cast<double>(part_bytes), [&](Worker& worker, std::size_t sample) {
     const Range mine = worker.share(steps);
     const std::size_t first = sample % kMemoryParts * part_bytes + mine.begin * kReadStep;
-    std::uint64_t all =
-        read_all(memory.as<std::uint64_t>(first), (mine.end - mine.begin) * kReadStep);
+    std::uint64_t all = read_all(memory.data() + first, (mine.end - mine.begin) * kReadStep);
     keep(all);
   });
 }
@@ -125,7 +127,7 @@ double measure_cache(Meter& meter, std::size_t n_threads, const MappedMemory& me
   const std::size_t repeats = std::max<std::size_t>(1, kCacheReads / std::max(bytes, kReadStep));
   return meter.best(static_cast<double>(bytes * repeats * n_threads),
                     [&](Worker& worker, std::size_t) {
-                      const auto* data = memory.as<std::uint64_t>(bytes * worker.index());
+                      const std::byte* data = memory.data() + bytes * worker.index();
                       for (std::size_t i = 0; i < repeats; ++i) {
                         std::uint64_t all = read_all(data, bytes);
                         keep(all);
