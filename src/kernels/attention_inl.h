@@ -11,15 +11,18 @@
 namespace quire {
 namespace {
 
-/// Addresses of the K tiles and V rows of positions [from, to) of the block that starts at `block`.
-void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, std::size_t to) {
+/// Addresses of the K tiles and V rows of positions [from, to) of the block that starts at `block`,
+/// and of the K tile behind them, if positions up to `end` have one.
+void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, std::size_t to,
+                  std::size_t end) {
   const AttentionTask& task = *batch.task;
   const KvLayout& layout = task.layout;
   const std::size_t k_tile_bytes = kKvTile * layout.head_dim * kv_type_bytes(layout.k_type);
   const std::size_t v_row_bytes = layout.head_dim * kv_type_bytes(layout.v_type);
   const std::size_t k_offset = layout.k_offset(task.kv_head);
   const std::size_t v_offset = layout.v_offset(task.kv_head);
-  for (std::size_t tile = from / kKvTile; tile * kKvTile < to; ++tile) {
+  std::size_t tile = from / kKvTile;
+  for (; tile * kKvTile < to; ++tile) {
     const std::size_t position = block + tile * kKvTile;
     const std::byte* page = task.pages[position / layout.page_size - task.first_page];
     const std::size_t slot = position % layout.page_size;
@@ -29,13 +32,21 @@ void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, st
       batch.v_rows[tile * kKvTile + i] = v + i * v_row_bytes;
     }
   }
+  const std::size_t position = block + tile * kKvTile;
+  batch.k_tiles[tile] = batch.k_tiles[tile - 1];
+  if (position < end) {
+    const std::byte* page = task.pages[position / layout.page_size - task.first_page];
+    batch.k_tiles[tile] = page + k_offset + position % layout.page_size / kKvTile * k_tile_bytes;
+  }
 }
 
 void attend_block(AttentionBatch& batch, std::size_t block) {
   std::size_t from = kScoreBlock;
   std::size_t to = 0;
+  std::size_t end = 0;
   for (std::size_t r = 0; r < batch.n_rows; ++r) {
     AttentionRow& row = batch.rows[r];
+    end = larger(end, row.end);
     row.from = larger(row.begin, block) - block;
     row.to = smaller(row.end, block + kScoreBlock);
     row.to = row.to > block + row.from ? row.to - block : row.from;
@@ -44,7 +55,7 @@ void attend_block(AttentionBatch& batch, std::size_t block) {
     to = larger(to, row.to);
   }
   if (from >= to) return;
-  locate_block(batch, block, from, to);
+  locate_block(batch, block, from, to, end);
   with_source(batch.task->layout.k_type, [&](auto source) {
     for (std::size_t tile = from / kKvTile; tile * kKvTile < to; ++tile) {
       score_tile_of<decltype(source)>(batch.k_tiles[tile], batch, tile);

@@ -31,7 +31,7 @@ struct AttentionBatch {
   // where V is.
   alignas(64) std::uint16_t queries[kQueryPairs];
   alignas(64) std::uint16_t weights[kRowBatch][kScoreBlock];
-  const std::byte* k_tiles[kBlockTiles];
+  const std::byte* k_tiles[kBlockTiles + 1];  // and the one to ask for next
   const std::byte* v_rows[kScoreBlock];
 };
 
@@ -47,12 +47,17 @@ QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_di
     even[r] = splat(0);
     odd[r] = splat(0);
   }
-  // The V rows of the tile are asked for while its scores are computed.
+  // The V rows of the tile and the next K tile are asked for while its scores are computed: each is
+  // a stretch of its own that the hardware would have to discover.
   const std::byte* v = batch.v_rows[tile * kKvTile];
+  const std::byte* next = batch.k_tiles[tile + 1];
   const std::size_t v_step = 2 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
-  for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile, v += v_step) {
+  constexpr std::size_t kStep = 2 * kKvTile * sizeof(typename Source::Type);
+  for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile, v += v_step, next += kStep) {
     __builtin_prefetch(v);
     if (v_step > 64) __builtin_prefetch(v + 64);
+    __builtin_prefetch(next);
+    if (kStep > 64) __builtin_prefetch(next + 64);
     const F32x16 k0 = Source::read(k);
     const F32x16 k1 = Source::read(k + kKvTile);
 #pragma GCC unroll 8
@@ -80,11 +85,14 @@ QUIRE_INLINE void score_paired_rows(const std::uint16_t* k, std::size_t head_dim
     odd[r] = splat(0);
   }
   const std::byte* v = batch.v_rows[tile * kKvTile];
+  const std::byte* next = batch.k_tiles[tile + 1];
   const std::size_t v_step = 4 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
   std::size_t d = 0;
-  for (; d + 4 <= head_dim; d += 4, k += 4 * kKvTile, v += v_step) {
+  for (; d + 4 <= head_dim; d += 4, k += 4 * kKvTile, v += v_step, next += 128) {
     __builtin_prefetch(v);
     __builtin_prefetch(v + 64);
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 64);
     const Pairs k0 = load_pairs(k);
     const Pairs k1 = load_pairs(k + 2 * kKvTile);
 #pragma GCC unroll 8
