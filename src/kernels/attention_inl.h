@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 /// Addresses of the K tiles and V rows of positions [from, to) of the block that starts at `block`,
-/// and of the K tile behind them, if positions up to `end` have one.
+/// and of the K tiles behind them, as far as positions up to `end` have some.
 void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, std::size_t to,
                   std::size_t end) {
   const AttentionTask& task = *batch.task;
@@ -37,6 +37,14 @@ void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, st
   if (position < end) {
     const std::byte* page = task.pages[position / layout.page_size - task.first_page];
     batch.k_tiles[tile] = page + k_offset + position % layout.page_size / kKvTile * k_tile_bytes;
+  }
+  const bool few_rows = batch.n_rows <= kMaxAttentionRows;
+  batch.ahead_bytes = few_rows && block + kScoreBlock < end ? k_tile_bytes / kKvTile : 0;
+  for (tile = 0; batch.ahead_bytes != 0 && tile < kBlockTiles; ++tile) {
+    const std::size_t last = (end - 1) / kKvTile * kKvTile;
+    const std::size_t then = smaller(block + kScoreBlock + tile * kKvTile, last);
+    const std::byte* page = task.pages[then / layout.page_size - task.first_page];
+    batch.ahead[tile] = page + k_offset + then % layout.page_size / kKvTile * k_tile_bytes;
   }
 }
 

@@ -6,6 +6,14 @@
 namespace quire {
 namespace {
 
+/// What to ask for while position j is mixed: once, not for every part of a row.
+QUIRE_INLINE void ask_ahead(const AttentionBatch& batch, std::size_t row, std::size_t d0,
+                            std::size_t j) {
+  if (row != 0 || d0 != 0 || batch.ahead_bytes == 0) return;
+  const std::byte* k = batch.ahead[j / kKvTile] + j % kKvTile * batch.ahead_bytes;
+  for (std::size_t i = 0; i < batch.ahead_bytes; i += 64) __builtin_prefetch(k + i);
+}
+
 /// acc[r][d0 ..] += sum over positions j of p[r][j] * v[j][d0 ..] for kChunks vectors of 16 (or the
 /// last `tail` lanes), j ascending.
 template <typename Source, int kRows, int kChunks>
@@ -22,6 +30,7 @@ QUIRE_INLINE void mix_columns(AttentionBatch& batch, std::size_t row, std::size_
     }
   }
   for (std::size_t j = from; j < to; ++j) {
+    ask_ahead(batch, row, d0, j);
     const auto* v = reinterpret_cast<const typename Source::Type*>(batch.v_rows[j]) + d0;
     F32x16 values[kChunks];
 #pragma GCC unroll 4
@@ -64,6 +73,8 @@ QUIRE_INLINE void mix_paired_columns(AttentionBatch& batch, std::size_t row, std
     }
   }
   const auto add = [&](std::size_t j, std::uint32_t seen) __attribute__((always_inline)) {
+    ask_ahead(batch, row, d0, j);
+    ask_ahead(batch, row, d0, j + 1);
     const auto* v = reinterpret_cast<const std::uint16_t*>(batch.v_rows[j]) + 2 * d0;
     Pairs values[kChunks];
 #pragma GCC unroll 4

@@ -33,6 +33,10 @@ struct AttentionBatch {
   alignas(64) std::uint16_t weights[kRowBatch][kScoreBlock];
   const std::byte* k_tiles[kBlockTiles + 1];  // and the one to ask for next
   const std::byte* v_rows[kScoreBlock];
+  // K tiles of the next block, and how much to ask for of them with each position that is mixed:
+  // the weighted sum reads nothing from afar, so memory would idle. 0 where computing takes longer.
+  const std::byte* ahead[kBlockTiles];
+  std::size_t ahead_bytes;
 };
 
 /// Raw q.k of kRows rows against 16 tokens: K tile [head_dim][16], two chains over even and odd d.
