@@ -18,39 +18,59 @@ QUIRE_INLINE float float_of(std::int32_t bits) {
   return x;
 }
 
-/// Which lines of a block are outliers, and the largest magnitude elsewhere.
-struct Outliers {
-  std::uint8_t lines = 0;
-  float rest = 0;
+/// The three largest lines of a block, each as (bits of its largest magnitude) << 3 | (7 - line):
+/// ordered like the magnitudes, of equal ones the first line first. Branches on where the largest
+/// happen to be would be guessed wrong every time.
+struct TopLines {
+  std::uint64_t first = 0, second = 0, third = 0;
+
+  QUIRE_INLINE void add(std::uint64_t key) {
+    const auto take = [&key](std::uint64_t& place) {
+      const std::uint64_t larger = key > place ? key : place;
+      key = key > place ? place : key;
+      place = larger;
+    };
+    take(first);
+    take(second);
+    take(third);
+  }
 };
 
-/// The choice of outlier lines that activations.h defines. A magnitude that is not finite saves
-/// nothing.
-Outliers find_outliers(const float* x, float amax, double price) {
-  const double amax2 = static_cast<double>(amax) * static_cast<double>(amax);
-  Outliers best = {0, amax};
-  if (!(amax2 > price)) return best;
+QUIRE_INLINE float magnitude_of(std::uint64_t key) {
+  return float_of(static_cast<std::int32_t>(key >> 3));
+}
+QUIRE_INLINE unsigned line_of(std::uint64_t key) { return 1u << (7 - (key & 7)); }
+
+QUIRE_INLINE TopLines top_lines(const float* x) {
   alignas(64) std::int32_t tops[kActivationBlock];  // of line l at 4 l
   store_int(tops, max_of_four(magnitude_bits(load(x))));
   store_int(tops + 16, max_of_four(magnitude_bits(load(x + 16))));
-  double best_gain = 0;
-  unsigned taken = 0;
-  for (std::size_t n = 0; n <= kMaxOutlierLines; ++n) {
-    std::size_t top = kBlockLines;
-    for (std::size_t l = 0; l < kBlockLines; ++l) {
-      if ((taken >> l & 1) != 0) continue;
-      if (top == kBlockLines || tops[4 * l] > tops[4 * top]) top = l;
-    }
-    const float rest = float_of(tops[4 * top]);
-    const double gain = amax2 - static_cast<double>(rest) * static_cast<double>(rest) -
-                        static_cast<double>(n) * price;
-    if (gain > best_gain) {
-      best_gain = gain;
-      best = {static_cast<std::uint8_t>(taken), rest};
-    }
-    taken |= 1u << top;
+  TopLines top;
+#pragma GCC unroll 8
+  for (std::uint64_t l = 0; l < kBlockLines; ++l) {
+    top.add(static_cast<std::uint64_t>(tops[4 * l]) << 3 | (7 - l));
   }
-  return best;
+  return top;
+}
+
+/// Which lines of a block are outliers, and the largest magnitude elsewhere.
+struct Outliers {
+  unsigned lines = 0;
+  float rest = 0;
+};
+
+/// The choice that activations.h defines. A magnitude that is not finite saves nothing.
+QUIRE_INLINE Outliers choose_outliers(const TopLines& top, double price) {
+  static_assert(kMaxOutlierLines == 2);
+  const auto square = [](std::uint64_t key) {
+    const auto x = static_cast<double>(magnitude_of(key));
+    return x * x;
+  };
+  const double one = square(top.first) - square(top.second) - price;
+  const double two = square(top.first) - square(top.third) - 2 * price;
+  if (!(one > 0 || two > 0)) return {0, magnitude_of(top.first)};
+  if (two > one) return {line_of(top.first) | line_of(top.second), magnitude_of(top.third)};
+  return {line_of(top.first), magnitude_of(top.second)};
 }
 
 QUIRE_INLINE I32x16 round_within(F32x16 x, float limit) {
@@ -81,7 +101,7 @@ void quantize_block(const float* x, float amax, const Outliers& outliers, std::s
     store_s8(out.q + at * kActivationBlock + i, level);
     store_s8(out.coarse + at * kActivationBlock + i, coarse);
   }
-  out.lines[at] = two_terms ? outliers.lines : std::uint8_t{0};
+  out.lines[at] = two_terms ? static_cast<std::uint8_t>(outliers.lines) : std::uint8_t{0};
   out.scale[at] = tiny ? 0.0f : rest / 127.0f;
   out.half_sum[at] = half_sums[0];
   out.sum[at] = half_sums[0] + half_sums[1];
@@ -89,20 +109,21 @@ void quantize_block(const float* x, float amax, const Outliers& outliers, std::s
 }
 
 void quantize_row(const float* x, std::size_t token, const Int8Activations& out) {
+  constexpr std::size_t kKept = 256;  // blocks whose lines are looked at only once
+  TopLines kept[kKept];
   double squares = 0;
   for (std::size_t b = 0; b < out.n_blocks; ++b) {
-    const F32x16 x0 = load(x + b * kActivationBlock);
-    const F32x16 x1 = load(x + b * kActivationBlock + 16);
-    const float amax = float_of(reduce_max(max(magnitude_bits(x0), magnitude_bits(x1))));
-    out.scale[out.block(token, b)] = amax;  // until its block is quantized
-    squares += static_cast<double>(amax) * static_cast<double>(amax);
+    const TopLines top = top_lines(x + b * kActivationBlock);
+    if (b < kKept) kept[b] = top;
+    const auto amax = static_cast<double>(magnitude_of(top.first));
+    squares += amax * amax;
   }
   const double price = squares / static_cast<double>(out.n_blocks) * kOutlierGain;
   for (std::size_t b = 0; b < out.n_blocks; ++b) {
-    const std::size_t at = out.block(token, b);
-    const float amax = out.scale[at];
     const float* block = x + b * kActivationBlock;
-    quantize_block(block, amax, find_outliers(block, amax, price), at, out);
+    const TopLines top = b < kKept ? kept[b] : top_lines(block);
+    quantize_block(block, magnitude_of(top.first), choose_outliers(top, price), out.block(token, b),
+                   out);
   }
 }
 
