@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -32,6 +33,15 @@ void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old,
 }
 
 }  // namespace
+
+Result<std::unique_ptr<ThreadPool>> ThreadPool::start(std::size_t n_threads) {
+  try {
+    return std::make_unique<ThreadPool>(n_threads);
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::kOutOfMemory, "the system refused to start {} threads: {}", n_threads,
+                error.what());
+  }
+}
 
 ThreadPool::ThreadPool(std::size_t n_threads) : spins_(n_threads <= available_cpus() ? kSpins : 0) {
   QUIRE_CHECK(n_threads >= 1);

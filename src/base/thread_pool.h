@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
+
 namespace quire {
 
 /// One contiguous share of a range, in units the caller chose.
@@ -45,6 +47,9 @@ class ThreadPool {
     ThreadPool& pool_;
     std::size_t index_;
   };
+
+  /// The constructor, with the system's refusal as a result (kOutOfMemory).
+  static Result<std::unique_ptr<ThreadPool>> start(std::size_t n_threads);
 
   /// n_threads >= 1, counting the caller. Throws std::system_error if the system has no more
   /// threads to give; none is left behind.

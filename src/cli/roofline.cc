@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <system_error>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -167,22 +166,13 @@ Result<double> measure_f32(Meter& meter, ThreadPool& pool, const Kernels& table)
   });
 }
 
-Result<std::unique_ptr<ThreadPool>> start_pool(std::size_t n_threads) {
-  try {
-    return std::make_unique<ThreadPool>(n_threads);
-  } catch (const std::system_error& error) {
-    return fail(ErrorCode::kOutOfMemory, "the system refused to start {} threads: {}", n_threads,
-                error.what());
-  }
-}
-
 }  // namespace
 
 Result<Roofline> measure_roofline(const RooflineSettings& settings,
                                   const std::function<bool(double)>& keep_going) {
   const char* isa = std::getenv("QUIRE_ISA");
   QUIRE_ASSIGN_OR_RETURN(const Kernels* table, select_kernels(isa == nullptr ? "" : isa));
-  QUIRE_ASSIGN_OR_RETURN(const auto pool, start_pool(settings.n_threads));
+  QUIRE_ASSIGN_OR_RETURN(const auto pool, ThreadPool::start(settings.n_threads));
   QUIRE_ASSIGN_OR_RETURN(
       const MappedMemory memory,
       MappedMemory::allocate(settings.memory_bytes == 0 ? default_memory_bytes()

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,15 +27,6 @@ Status check_instruction_set() {
   const char* isa = std::getenv("QUIRE_ISA");
   QUIRE_RETURN_IF_ERROR(select_kernels(isa == nullptr ? "" : isa));
   return {};
-}
-
-Result<std::unique_ptr<ThreadPool>> start_pool(std::size_t n_threads) {
-  try {
-    return std::make_unique<ThreadPool>(n_threads);
-  } catch (const std::system_error& error) {
-    return fail(ErrorCode::kOutOfMemory, "the system refused to start {} threads: {}", n_threads,
-                error.what());
-  }
 }
 
 std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
@@ -214,7 +204,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
   QUIRE_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::create(std::move(data)));
 
   QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
-  QUIRE_ASSIGN_OR_RETURN(auto pool, start_pool(resolved.n_threads));
+  QUIRE_ASSIGN_OR_RETURN(auto pool, ThreadPool::start(resolved.n_threads));
   KvLayout layout_types;
   layout_types.k_type = resolved.kv_type;
   layout_types.v_type = resolved.kv_type;
