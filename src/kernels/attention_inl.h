@@ -19,32 +19,29 @@ void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, st
   const KvLayout& layout = task.layout;
   const std::size_t k_tile_bytes = kKvTile * layout.head_dim * kv_type_bytes(layout.k_type);
   const std::size_t v_row_bytes = layout.head_dim * kv_type_bytes(layout.v_type);
-  const std::size_t k_offset = layout.k_offset(task.kv_head);
+  const auto page_of = [&](std::size_t position) {
+    return task.pages[position / layout.page_size - task.first_page];
+  };
+  const auto k_tile_of = [&](std::size_t position) {
+    return page_of(position) + layout.k_offset(task.kv_head) +
+           position % layout.page_size / kKvTile * k_tile_bytes;
+  };
   const std::size_t v_offset = layout.v_offset(task.kv_head);
   std::size_t tile = from / kKvTile;
   for (; tile * kKvTile < to; ++tile) {
     const std::size_t position = block + tile * kKvTile;
-    const std::byte* page = task.pages[position / layout.page_size - task.first_page];
-    const std::size_t slot = position % layout.page_size;
-    batch.k_tiles[tile] = page + k_offset + slot / kKvTile * k_tile_bytes;
-    const std::byte* v = page + v_offset + slot * v_row_bytes;
+    batch.k_tiles[tile] = k_tile_of(position);
+    const std::byte* v = page_of(position) + v_offset + position % layout.page_size * v_row_bytes;
     for (std::size_t i = 0; i < kKvTile; ++i) {
       batch.v_rows[tile * kKvTile + i] = v + i * v_row_bytes;
     }
   }
   const std::size_t position = block + tile * kKvTile;
-  batch.k_tiles[tile] = batch.k_tiles[tile - 1];
-  if (position < end) {
-    const std::byte* page = task.pages[position / layout.page_size - task.first_page];
-    batch.k_tiles[tile] = page + k_offset + position % layout.page_size / kKvTile * k_tile_bytes;
-  }
+  batch.k_tiles[tile] = position < end ? k_tile_of(position) : batch.k_tiles[tile - 1];
   const bool few_rows = batch.n_rows <= kMaxAttentionRows;
   batch.ahead_bytes = few_rows && block + kScoreBlock < end ? k_tile_bytes / kKvTile : 0;
   for (tile = 0; batch.ahead_bytes != 0 && tile < kBlockTiles; ++tile) {
-    const std::size_t last = (end - 1) / kKvTile * kKvTile;
-    const std::size_t then = smaller(block + kScoreBlock + tile * kKvTile, last);
-    const std::byte* page = task.pages[then / layout.page_size - task.first_page];
-    batch.ahead[tile] = page + k_offset + then % layout.page_size / kKvTile * k_tile_bytes;
+    batch.ahead[tile] = k_tile_of(smaller(block + kScoreBlock + tile * kKvTile, end - 1));
   }
 }
 

@@ -290,6 +290,17 @@ TEST(Attention, BitsDoNotDependOnPagesTilesOrWhatLeftTheWindow) {
   EXPECT_TRUE(held);
 }
 
+/// The first KV head of a problem, from its first page on.
+AttentionTask first_head(const Problem& p, const Pages& pages, const Floats& q) {
+  AttentionTask task;
+  task.layout = pages.layout;
+  task.pages = pages.pointers.data();
+  task.group = p.group;
+  task.q = q.data();
+  task.q_stride = p.q_row();
+  return task;
+}
+
 TEST(Attention, SplitWithNothingVisibleIsEmpty) {
   Problem p;
   p.window = 20;
@@ -297,12 +308,7 @@ TEST(Attention, SplitWithNothingVisibleIsEmpty) {
   for (const Kernels* table : available_kernels()) {
     const Pages pages = write_pages(*table, p);
     const Floats q = p.q();
-    AttentionTask task;
-    task.layout = pages.layout;
-    task.pages = pages.pointers.data();
-    task.group = p.group;
-    task.q = q.data();
-    task.q_stride = p.q_row();
+    AttentionTask task = first_head(p, pages, q);
     task.n_q = 1;
     task.q_position = 599;
     task.window = p.window;
@@ -332,12 +338,7 @@ TEST(Attention, FutureTokensOfTheTileDoNotLeak) {
     alone.n_q = 1;
     const Pages pages = write_pages(*table, alone);
     const Floats q = p.q();
-    AttentionTask task;
-    task.layout = pages.layout;
-    task.pages = pages.pointers.data();
-    task.group = p.group;
-    task.q = q.data();
-    task.q_stride = p.q_row();
+    AttentionTask task = first_head(p, pages, q);
     task.n_q = 8;  // slots 33 .. 39 hold NaN: rows 1 .. 7 see them, row 0 must not
     task.q_position = 32;
     task.scale = p.scale();
@@ -363,12 +364,7 @@ TEST(Attention, ScoresThatOverflowAreNotHidden) {
         if (everywhere) q.assign(q.size(), bad);
         q[7] = bad;
         q[8] = 30 * bad;
-        AttentionTask task;
-        task.layout = pages.layout;
-        task.pages = pages.pointers.data();
-        task.group = p.group;
-        task.q = q.data();
-        task.q_stride = p.q_row();
+        AttentionTask task = first_head(p, pages, q);
         task.n_q = 1;
         task.q_position = 39;
         for (const float softcap : {0.0f, 50.0f}) {

@@ -22,7 +22,7 @@ QUIRE_INLINE float float_of(std::int32_t bits) {
 /// ordered like the magnitudes, of equal ones the first line first. Branches on where the largest
 /// happen to be would be guessed wrong every time.
 struct TopLines {
-  std::uint64_t first = 0, second = 0, third = 0;
+  std::uint64_t first, second, third;  // not set by default: rows keep many of them
 
   QUIRE_INLINE void add(std::uint64_t key) {
     const auto take = [&key](std::uint64_t& place) {
@@ -45,7 +45,7 @@ QUIRE_INLINE TopLines top_lines(const float* x) {
   alignas(64) std::int32_t tops[kActivationBlock];  // of line l at 4 l
   store_int(tops, max_of_four(magnitude_bits(load(x))));
   store_int(tops + 16, max_of_four(magnitude_bits(load(x + 16))));
-  TopLines top;
+  TopLines top = {0, 0, 0};
 #pragma GCC unroll 8
   for (std::uint64_t l = 0; l < kBlockLines; ++l) {
     top.add(static_cast<std::uint64_t>(tops[4 * l]) << 3 | (7 - l));

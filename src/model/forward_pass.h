@@ -43,16 +43,16 @@ class ForwardPass {
   void finish_qkv(const Worker& worker, std::size_t layer);
   /// residual += post_norm(projected), for this worker's rows.
   void add_projected(const Worker& worker, const std::vector<float>& post_norm);
+  /// Asks for the beginning of what this worker will read of these layers, so that memory is busy
+  /// while workers wait for each other. Worth it where reading weights is nearly all there is to
+  /// do.
+  void prefetch(const Worker& worker, std::span<const Linear* const> layers) const;
   /// One or several linear layers over the same input, with their biases; panels are shared out as
   /// one range.
   struct Job {
     const Linear* linear;
     float* out;
   };
-  /// Asks for the beginning of what this worker will read of these layers, so that memory is busy
-  /// while workers wait for each other. Worth it where reading weights is nearly all there is to
-  /// do.
-  void prefetch(const Worker& worker, std::span<const Linear* const> layers) const;
   void linears(const Worker& worker, std::span<const Job> jobs, const ActivationView& input);
 
   const ModelSpec& spec_;
