@@ -1,8 +1,8 @@
 #pragma once
-// Attention of a tile of queries over one split of a paged sequence. Inside a split, blocks of 128
-// absolute positions are folded in order by an online softmax. Every row (query token, head) does
-// the same arithmetic whatever else is in the tile; positions a row may not see are never read into
-// it.
+// Attention of a tile of queries over some of a split of a paged sequence. Inside a split, blocks
+// of 128 absolute positions are folded in order by an online softmax. Every row (query token, head)
+// does the same arithmetic whatever else is in the tile; positions a row may not see are never read
+// into it.
 
 #include "kernels/attention_mix_inl.h"
 #include "kernels/attention_score_inl.h"
@@ -39,21 +39,21 @@ void locate_block(AttentionBatch& batch, std::size_t block, std::size_t from, st
   const std::size_t position = block + tile * kKvTile;
   batch.k_tiles[tile] = position < end ? k_tile_of(position) : batch.k_tiles[tile - 1];
   const bool few_rows = batch.n_rows <= kMaxAttentionRows;
-  batch.ahead_bytes = few_rows && block + kScoreBlock < end ? k_tile_bytes / kKvTile : 0;
+  batch.ahead_bytes = few_rows && block + kAttentionBlock < end ? k_tile_bytes / kKvTile : 0;
   for (tile = 0; batch.ahead_bytes != 0 && tile < kBlockTiles; ++tile) {
-    batch.ahead[tile] = k_tile_of(smaller(block + kScoreBlock + tile * kKvTile, end - 1));
+    batch.ahead[tile] = k_tile_of(smaller(block + kAttentionBlock + tile * kKvTile, end - 1));
   }
 }
 
 void attend_block(AttentionBatch& batch, std::size_t block) {
-  std::size_t from = kScoreBlock;
+  std::size_t from = kAttentionBlock;
   std::size_t to = 0;
   std::size_t end = 0;
   for (std::size_t r = 0; r < batch.n_rows; ++r) {
     AttentionRow& row = batch.rows[r];
     end = larger(end, row.end);
     row.from = larger(row.begin, block) - block;
-    row.to = smaller(row.end, block + kScoreBlock);
+    row.to = smaller(row.end, block + kAttentionBlock);
     row.to = row.to > block + row.from ? row.to - block : row.from;
     if (row.from >= row.to) continue;
     from = smaller(from, row.from);
@@ -75,32 +75,31 @@ void attend_block(AttentionBatch& batch, std::size_t block) {
   with_source(batch.task->layout.v_type, [&](auto source) { mix_block<decltype(source)>(batch); });
 }
 
-void attend_split(const AttentionTask& task, std::size_t split, float* records,
-                  std::size_t record_stride) {
+void attend(const AttentionTask& task, Range positions) {
   AttentionBatch batch;
   batch.task = &task;
-  const std::size_t split_begin = split * kAttentionSplit;
-  const std::size_t split_end = split_begin + kAttentionSplit;
-  const std::size_t n_rows = task.n_q * task.group;
+  const bool begins = positions.begin % kAttentionSplit == 0;
+  const std::size_t n_rows = task.n_queries * task.group;
   // Wide heads come a few rows at a time: their rounded queries must fit.
   const std::size_t at_once = smaller(kRowBatch, kQueryPairs / task.layout.head_dim);
   for (std::size_t first = 0; first < n_rows; first += at_once) {
     batch.n_rows = smaller(at_once, n_rows - first);
     for (std::size_t r = 0; r < batch.n_rows; ++r) {
-      const std::size_t token = (first + r) / task.group;
+      const AttentionQuery& query = task.queries[(first + r) / task.group];
       const std::size_t head = (first + r) % task.group;
-      const std::size_t sees_to = task.q_position + token + 1;
+      const std::size_t sees_to = query.position + 1;
       const bool cut = task.window != 0 && sees_to > task.window;
       AttentionRow& row = batch.rows[r];
-      row.q = task.q + token * task.q_stride + head * task.layout.head_dim;
-      row.record = records + (first + r) * record_stride;
-      row.begin = larger(split_begin, cut ? sees_to - task.window : 0);
-      row.end = smaller(split_end, sees_to);
+      row.q = query.q + head * task.layout.head_dim;
+      row.record = query.records + head * task.record_stride;
+      row.begin = larger(positions.begin, cut ? sees_to - task.window : 0);
+      row.end = smaller(positions.end, sees_to);
+      if (!begins) continue;
       row.record[0] = -__builtin_inff();
       for (std::size_t d = 0; d < task.layout.head_dim + 1; ++d) row.record[1 + d] = 0;
     }
     if (kv_type_is_paired(task.layout.k_type)) round_queries(batch);
-    for (std::size_t block = split_begin; block < split_end; block += kScoreBlock) {
+    for (std::size_t block = positions.begin; block < positions.end; block += kAttentionBlock) {
       attend_block(batch, block);
     }
   }

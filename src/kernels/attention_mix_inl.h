@@ -145,7 +145,7 @@ QUIRE_INLINE std::size_t mix_rows_from(AttentionBatch& batch, std::size_t row) {
   if constexpr (kRows <= kMaxAttentionRows) {
     for (; row + kRows <= batch.n_rows; row += kRows) {
       std::size_t from = 0;
-      std::size_t to = kScoreBlock;
+      std::size_t to = kAttentionBlock;
       for (int r = 0; r < kRows; ++r) {
         const AttentionRow& each = batch.rows[row + static_cast<std::size_t>(r)];
         from = larger(from, each.from);

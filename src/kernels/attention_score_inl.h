@@ -7,9 +7,7 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kScoreBlock =
-    128;  // positions per softmax update; every page size divides it
-constexpr std::size_t kBlockTiles = kScoreBlock / kKvTile;
+constexpr std::size_t kBlockTiles = kAttentionBlock / kKvTile;
 constexpr std::size_t kRowBatch = 32;       // rows that walk the pages together
 constexpr std::size_t kExpandedDims = 256;  // largest head_dim whose K tile is converted once
 constexpr std::size_t kQueryPairs = kRowBatch * kExpandedDims;  // rounded query elements at a time
@@ -18,7 +16,7 @@ constexpr std::size_t kQueryPairs = kRowBatch * kExpandedDims;  // rounded query
 struct AttentionRow {
   const float* q;
   float* record;           // m, l, acc[head_dim]
-  std::size_t begin, end;  // positions visible in this split
+  std::size_t begin, end;  // positions visible in this range
   std::size_t from, to;    // the part of it in the current block, relative to the block
 };
 
@@ -26,13 +24,13 @@ struct AttentionBatch {
   const AttentionTask* task;
   std::size_t n_rows;
   AttentionRow rows[kRowBatch];
-  alignas(64) float scores[kRowBatch][kScoreBlock];  // then probabilities, if V is not paired
+  alignas(64) float scores[kRowBatch][kAttentionBlock];  // then probabilities, if V is not paired
   // What products of bf16 pairs read: queries [n_rows, head_dim] where K is paired, probabilities
   // where V is.
   alignas(64) std::uint16_t queries[kQueryPairs];
-  alignas(64) std::uint16_t weights[kRowBatch][kScoreBlock];
+  alignas(64) std::uint16_t weights[kRowBatch][kAttentionBlock];
   const std::byte* k_tiles[kBlockTiles + 1];  // and the one to ask for next
-  const std::byte* v_rows[kScoreBlock];
+  const std::byte* v_rows[kAttentionBlock];
   // K tiles of the next block, and how much to ask for of them with each position that is mixed:
   // the weighted sum reads nothing from afar, so memory would idle. 0 where computing takes longer.
   const std::byte* ahead[kBlockTiles];

@@ -4,110 +4,20 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/kernels_testing.h"
+#include "kernels/attention_testing.h"
 
 namespace quire {
 namespace {
 
+using testing::attend;
+using testing::attend_split;
 using testing::Floats;
 using testing::on_every_tier;
+using testing::Pages;
+using testing::Problem;
 using testing::random_floats;
 using testing::same_bits;
-
-/// One attention layer over n_tokens stored positions, queried from `q_position` on.
-struct Problem {
-  KvType k_type = KvType::kF16;
-  KvType v_type = KvType::kF16;
-  std::size_t page_size = 16;
-  std::size_t n_kv_heads = 2;
-  std::size_t group = 3;
-  std::size_t head_dim = 64;
-  std::size_t n_tokens = 100;  // the last position a query sees is n_tokens - 1
-  std::size_t n_q = 1;
-  std::size_t window = 0;
-  float softcap = 0;
-  std::uint32_t seed = 1;
-  float spread = 1;
-  float q_spread = 2;  // times that
-
-  std::size_t q_position() const { return n_tokens - n_q; }
-  std::size_t row() const { return n_kv_heads * head_dim; }
-  std::size_t q_row() const { return row() * group; }
-  float scale() const { return 1 / std::sqrt(static_cast<float>(head_dim)); }
-  Floats k() const { return random_floats(n_tokens * row(), seed, spread); }
-  Floats v() const { return random_floats(n_tokens * row(), seed + 1, spread); }
-  Floats q() const { return random_floats(n_q * q_row(), seed + 2, q_spread * spread); }
-};
-
-/// Pages of exactly page_bytes each, so that a sanitizer sees reads past one; unwritten slots are
-/// filled with NaN of every format.
-struct Pages {
-  KvLayout layout;
-  std::vector<std::unique_ptr<std::byte[]>> memory;
-  std::vector<const std::byte*> pointers;
-};
-
-Pages write_pages(const Kernels& table, const Problem& p, std::size_t dropped_pages = 0) {
-  Pages out;
-  out.layout = {p.k_type, p.v_type, static_cast<std::uint32_t>(p.n_kv_heads),
-                static_cast<std::uint32_t>(p.head_dim), static_cast<std::uint32_t>(p.page_size)};
-  const Floats k = p.k();
-  const Floats v = p.v();
-  for (std::size_t first = 0; first < p.n_tokens; first += p.page_size) {
-    auto page = std::make_unique_for_overwrite<std::byte[]>(out.layout.page_bytes());
-    std::memset(page.get(), 0xff, out.layout.page_bytes());
-    for (std::size_t t = first; t < std::min(p.n_tokens, first + p.page_size); ++t) {
-      table.kv_write(out.layout, page.get(), t - first, &k[t * p.row()], &v[t * p.row()]);
-    }
-    out.memory.push_back(std::move(page));
-    out.pointers.push_back(out.memory.back().get());
-  }
-  out.pointers.erase(out.pointers.begin(),
-                     out.pointers.begin() + static_cast<std::ptrdiff_t>(dropped_pages));
-  return out;
-}
-
-/// [n_q, heads, head_dim], the queries handed over `tile` tokens at a time.
-Floats attend(const Kernels& table, const Problem& p, std::size_t tile = kMaxQueryTile,
-              bool drop_pages = false) {
-  const std::size_t seen_from =
-      p.window != 0 && p.q_position() + 1 > p.window ? p.q_position() + 1 - p.window : 0;
-  const std::size_t dropped = drop_pages ? seen_from / p.page_size : 0;
-  const Pages pages = write_pages(table, p, dropped);
-  const Floats q = p.q();
-  const std::size_t n_splits = p.n_tokens / kAttentionSplit + 1;
-  const std::size_t size = attention_record_size(p.head_dim);
-  Floats out(q.size(), -77);
-  for (std::size_t first = 0; first < p.n_q; first += tile) {
-    for (std::size_t h = 0; h < p.n_kv_heads; ++h) {
-      AttentionTask task;
-      task.layout = pages.layout;
-      task.pages = pages.pointers.data();
-      task.first_page = dropped;
-      task.kv_head = h;
-      task.group = p.group;
-      task.q = &q[first * p.q_row() + h * p.group * p.head_dim];
-      task.q_stride = p.q_row();
-      task.n_q = std::min(tile, p.n_q - first);
-      task.q_position = p.q_position() + first;
-      task.window = p.window;
-      task.scale = p.scale();
-      task.softcap = p.softcap;
-      const std::size_t n_rows = task.n_q * p.group;
-      Floats records(n_rows * n_splits * size);
-      for (std::size_t s = 0; s < n_splits; ++s) {
-        table.attend_split(task, s, &records[s * size], n_splits * size);
-      }
-      for (std::size_t r = 0; r < n_rows; ++r) {
-        const std::size_t token = first + r / p.group;
-        const std::size_t head = h * p.group + r % p.group;
-        table.merge_splits(&records[r * n_splits * size], n_splits, p.head_dim,
-                           &out[token * p.q_row() + head * p.head_dim]);
-      }
-    }
-  }
-  return out;
-}
+using testing::write_pages;
 
 double stored(float x, KvType type) {
   switch (type) {
@@ -291,13 +201,11 @@ TEST(Attention, BitsDoNotDependOnPagesTilesOrWhatLeftTheWindow) {
 }
 
 /// The first KV head of a problem, from its first page on.
-AttentionTask first_head(const Problem& p, const Pages& pages, const Floats& q) {
+AttentionTask first_head(const Problem& p, const Pages& pages) {
   AttentionTask task;
   task.layout = pages.layout;
   task.pages = pages.pointers.data();
   task.group = p.group;
-  task.q = q.data();
-  task.q_stride = p.q_row();
   return task;
 }
 
@@ -308,13 +216,11 @@ TEST(Attention, SplitWithNothingVisibleIsEmpty) {
   for (const Kernels* table : available_kernels()) {
     const Pages pages = write_pages(*table, p);
     const Floats q = p.q();
-    AttentionTask task = first_head(p, pages, q);
-    task.n_q = 1;
-    task.q_position = 599;
+    AttentionTask task = first_head(p, pages);
     task.window = p.window;
     const std::size_t size = attention_record_size(p.head_dim);
     Floats records(p.group * size, 7);
-    table->attend_split(task, 0, records.data(), size);
+    attend_split(*table, task, p, 0, {q.data(), 599, records.data()}, 1, size);
     Floats out(p.head_dim, 7);
     for (std::size_t h = 0; h < p.group; ++h) {
       EXPECT_EQ(records[h * size], -std::numeric_limits<float>::infinity());
@@ -338,13 +244,12 @@ TEST(Attention, FutureTokensOfTheTileDoNotLeak) {
     alone.n_q = 1;
     const Pages pages = write_pages(*table, alone);
     const Floats q = p.q();
-    AttentionTask task = first_head(p, pages, q);
-    task.n_q = 8;  // slots 33 .. 39 hold NaN: rows 1 .. 7 see them, row 0 must not
-    task.q_position = 32;
+    AttentionTask task = first_head(p, pages);
     task.scale = p.scale();
     const std::size_t size = attention_record_size(p.head_dim);
     Floats records(8 * p.group * size);
-    table->attend_split(task, 0, records.data(), size);
+    // Slots 33 .. 39 hold NaN: rows 1 .. 7 see them, row 0 must not.
+    attend_split(*table, task, p, 0, {q.data(), 32, records.data()}, 8, size);
     Floats out(p.head_dim);
     table->merge_splits(records.data(), 1, p.head_dim, out.data());
     EXPECT_TRUE(same_bits(out, Floats(clean.begin(), clean.begin() + 64))) << table->name;
@@ -364,14 +269,12 @@ TEST(Attention, ScoresThatOverflowAreNotHidden) {
         if (everywhere) q.assign(q.size(), bad);
         q[7] = bad;
         q[8] = 30 * bad;
-        AttentionTask task = first_head(p, pages, q);
-        task.n_q = 1;
-        task.q_position = 39;
+        AttentionTask task = first_head(p, pages);
         for (const float softcap : {0.0f, 50.0f}) {
           task.softcap = softcap;
           const std::size_t size = attention_record_size(p.head_dim);
           Floats records(p.group * size);
-          table->attend_split(task, 0, records.data(), size);
+          attend_split(*table, task, p, 0, {q.data(), 39, records.data()}, 1, size);
           Floats out(p.head_dim);
           table->merge_splits(records.data(), 1, p.head_dim, out.data());
           for (const float value : out) EXPECT_TRUE(std::isnan(value)) << table->name << bad;

@@ -23,27 +23,36 @@ struct ActivationView {
   Int8Activations int8;
 };
 
-/// Attention of a few query tokens of one KV head over one split of the sequence.
+/// One query token, as seen by one KV head.
+struct AttentionQuery {
+  const float* q = nullptr;  // [group, head_dim], already rotated
+  std::size_t position = 0;  // it sees the positions up to its own
+  float* records = nullptr;  // what head h gathers, at h * AttentionTask::record_stride
+};
+
+/// Attention of a few query tokens over pages of one KV head that they all see: neighbours in one
+/// sequence, or tokens of sequences that share these pages.
 struct AttentionTask {
   KvLayout layout;
   const std::byte* const* pages =
       nullptr;  // pages[i] holds positions (first_page + i) * page_size …
   std::size_t first_page = 0;
   std::size_t kv_head = 0;
-  std::size_t group = 1;     // query heads that share the KV head
-  const float* q = nullptr;  // [n_q, group, head_dim]: token t at t * q_stride, already rotated
-  std::size_t q_stride = 0;
-  std::size_t n_q = 0;         // at most kMaxQueryTile
-  std::size_t q_position = 0;  // of query token 0; token t may see positions <= q_position + t
-  std::size_t window = 0;      // 0: all; else token at p sees (p - window, p]
-  float scale = 1;             // of q.k before the softmax
-  float softcap = 0;           // 0: none; else cap * tanh(score / cap)
+  std::size_t group = 1;  // query heads that share the KV head
+  const AttentionQuery* queries = nullptr;
+  std::size_t n_queries = 0;  // at most kMaxQueryTile
+  std::size_t record_stride = 0;
+  std::size_t window = 0;  // 0: all; else a token at p sees (p - window, p]
+  float scale = 1;         // of q.k before the softmax
+  float softcap = 0;       // 0: none; else cap * tanh(score / cap)
 };
 
 inline constexpr std::size_t kMaxQueryTile = 8;
 /// Attention is reduced per split of this many absolute positions, splits are merged in order: the
 /// result depends on neither chunking, page size nor threads.
 inline constexpr std::size_t kAttentionSplit = 512;
+/// Positions of one step of the online softmax inside a split. Every page size divides it.
+inline constexpr std::size_t kAttentionBlock = 128;
 
 /// What one (query token, head) gathered over one split: running maximum, sum of exponentials and
 /// the unnormalised output. Stored as [m, l, acc[head_dim]].
@@ -89,11 +98,10 @@ struct Kernels {
   bool (*kv_write)(const KvLayout& layout, std::byte* page, std::size_t slot, const float* k,
                    const float* v);
 
-  /// Positions [split * kAttentionSplit, (split + 1) * kAttentionSplit) of a task. Record of (token
-  /// t, head h) goes to records + (t * group + h) * record_stride; no visible position gives m =
-  /// -inf, l = 0.
-  void (*attend_split)(const AttentionTask& task, std::size_t split, float* records,
-                       std::size_t record_stride);
+  /// Folds `positions` of one split into the records of a task's queries. They begin at a block;
+  /// at the first of the split records are begun, else continued from there. Without a visible
+  /// position a record stays m = -inf, l = 0.
+  void (*attend)(const AttentionTask& task, Range positions);
 
   /// Folds n_splits consecutive records (each attention_record_size apart) in order: out
   /// [head_dim].

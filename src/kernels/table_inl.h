@@ -25,7 +25,7 @@ constexpr Kernels make_table(std::string_view name) {
       .gelu_tanh_mul = gelu_tanh_mul,
       .softcap = softcap,
       .kv_write = kv_write,
-      .attend_split = attend_split,
+      .attend = attend,
       .merge_splits = merge_splits,
       .dot_peak = dot_peak,
   };

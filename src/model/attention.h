@@ -2,25 +2,12 @@
 
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
-#include "model/model_spec.h"
+#include "model/attention_plan.h"
 #include "model/workspace.h"
 
 namespace quire {
 
-struct ModelInput;
-
-/// What attention of one layer needs besides the workspace.
-struct AttentionLayer {
-  KvLayout layout;
-  std::size_t n_heads = 0;
-  std::size_t window = 0;
-  std::size_t index = 0;  // layer, for the page tables
-  std::size_t n_layers = 0;
-  float scale = 1;
-  float softcap = 0;
-};
-
-/// Takes the scratch that paged_attention needs for this layer, before the workers start.
+/// Plans the attention of this layer and takes the scratch it needs, before the workers start.
 void reserve_attention(const ModelInput& input, const AttentionLayer& layer, std::size_t n_workers,
                        Workspace& ws);
 

@@ -12,29 +12,13 @@
 #include "kernels/kernels.h"
 #include "kv/kv_manager.h"
 #include "model/gguf.h"
+#include "model/model_input.h"
 #include "model/model_spec.h"
 #include "model/rope_table.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
 namespace quire {
-
-/// The tokens of one sequence in a forward pass: input rows [first_row, first_row + n_tokens) stand
-/// at positions [position, position + n_tokens).
-struct SequenceSlice {
-  std::size_t first_row = 0;
-  std::size_t n_tokens = 0;
-  std::size_t position = 0;
-};
-
-/// One forward pass as flat arrays. Everything in it is already checked: ids are in range and the
-/// page tables have room for every position.
-struct ModelInput {
-  std::span<const TokenId> tokens;           // [n_rows]
-  std::span<const SequenceSlice> sequences;  // in row order, covering all rows
-  std::span<const PageTableView> tables;     // [n_sequences, n_layers]
-  std::span<const std::size_t> logit_rows;   // rows whose logits are wanted
-};
 
 /// The weights of a decoder-only transformer and the pass over them. K and V of the input tokens
 /// are written to the pages, then attended together with what is there, so that splitting a prompt

@@ -49,8 +49,9 @@ class ModelRunner {
     std::vector<TokenId> tokens;
   };
 
-  /// One step; logits of every token, [total tokens, n_vocab].
-  std::vector<float> step(const std::vector<Part>& parts) {
+  /// One step; logits of the rows `wanted`, or of every token, [rows, n_vocab].
+  std::vector<float> step(const std::vector<Part>& parts,
+                          const std::optional<std::vector<std::size_t>>& wanted = {}) {
     std::vector<SlotRequest> slots;
     std::vector<TokenId> tokens;
     std::vector<SequenceSlice> slices;
@@ -61,13 +62,14 @@ class ModelRunner {
       tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
     }
     for (std::size_t i = 0; i < tokens.size(); ++i) rows.push_back(i);
+    if (wanted) rows = *wanted;
     auto reservation = kv_->reserve(slots);
     if (!reservation) throw std::runtime_error(reservation.error().message);
     std::vector<PageTableView> tables;
     for (const Part& part : parts)
       for (std::size_t l = 0; l < model_->spec().layers.size(); ++l)
         tables.push_back(kv_->table(part.sequence, l));
-    std::vector<float> logits(tokens.size() * n_vocab());
+    std::vector<float> logits(rows.size() * n_vocab());
     const Status status = model_->forward({tokens, slices, tables, rows}, pool_, logits.data());
     if (!status) throw std::runtime_error(status.error().message);
     reservation->commit();

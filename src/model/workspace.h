@@ -8,6 +8,8 @@
 
 #include "base/aligned_buffer.h"
 #include "kernels/kernels.h"
+#include "model/attention_plan.h"
+#include "model/model_input.h"
 
 namespace quire {
 
@@ -62,9 +64,11 @@ struct Workspace {
   ScratchArray<float> gate, up;    // [n_rows, ffn]
   std::vector<ScratchArray<float>> cos, sin;        // per RopeSpec: [n_rows, rope_dim / 2]
   std::vector<std::size_t> positions;               // [n_rows]
+  std::vector<AttentionPlan> attention_plans;       // [n_layers]
   ScratchArray<float> split_records;                // attention records shared by the workers
   std::vector<ScratchArray<float>> worker_records;  // attention records of each worker
   std::vector<std::optional<Overflow>> overflows;   // the first each worker met
+  LogitRowsStorage logit_rows;
 };
 
 }  // namespace quire
