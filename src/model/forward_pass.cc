@@ -26,7 +26,7 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
       layout_types_(layout_types),
       ropes_(ropes),
       k_(kernels),
-      in_(input),
+      in_(&input),
       ws_(workspace),
       n_rows_(input.tokens.size()),
       replicated_(n_workers > 1 && n_rows_ <= std::min(n_workers, kMaxReplicatedRows)) {
@@ -60,8 +60,26 @@ ForwardPass::ForwardPass(const ModelSpec& spec, const ModelWeights& weights,
     ws_.cos[r].resize(n_rows_ * ropes[r].half_dim());
     ws_.sin[r].resize(n_rows_ * ropes[r].half_dim());
   }
-  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer)
-    reserve_attention(input, attention_layer(layer), n_workers, ws_);
+  if (!replicated_) logit_input_ = only_logit_rows(input, ws_.logit_rows);
+  const std::size_t n_layers = spec.layers.size();
+  for (std::size_t layer = 0; layer < n_layers; ++layer) {
+    const bool narrow = layer + 1 == n_layers && logit_input_;
+    reserve_attention(narrow ? *logit_input_ : input, attention_layer(layer), n_workers, ws_);
+  }
+}
+
+void ForwardPass::keep_logit_rows() {
+  const std::size_t q_dim = spec_.layers.back().n_heads * spec_.head_dim;
+  float* residual = ws_.shared.residual.data();
+  for (std::size_t i = 0; i < in_->logit_rows.size(); ++i) {
+    const std::size_t row = in_->logit_rows[i];  // at least i
+    if (row == i) continue;
+    std::copy_n(ws_.q.data() + row * q_dim, q_dim, ws_.q.data() + i * q_dim);
+    std::copy_n(residual + row * spec_.hidden_dim, spec_.hidden_dim,
+                residual + i * spec_.hidden_dim);
+  }
+  in_ = &*logit_input_;
+  n_rows_ = in_->logit_rows.size();
 }
 
 void ForwardPass::resize(RowState& state) {
@@ -69,7 +87,7 @@ void ForwardPass::resize(RowState& state) {
   state.hidden.resize(n_rows_, spec_.hidden_dim);
   state.attention.resize(n_rows_, max_q_dim_);
   state.ffn.resize(n_rows_, max_ffn_);
-  state.output.resize(in_.logit_rows.size(), spec_.hidden_dim);
+  state.output.resize(in_->logit_rows.size(), spec_.hidden_dim);
 }
 
 ForwardPass::Rows ForwardPass::rows_of(const Worker& worker) const {
@@ -98,7 +116,13 @@ AttentionLayer ForwardPass::attention_layer(std::size_t layer) const {
 void ForwardPass::run(Worker& worker, float* logits) {
   embed(worker);
   for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
-    attention_block(worker, layer);
+    attention_input(worker, layer);
+    if (layer + 1 == spec_.layers.size() && logit_input_) {
+      if (logit_input_->logit_rows.empty()) return;
+      if (worker.index() == 0) keep_logit_rows();
+      worker.barrier();
+    }
+    attention_output(worker, layer);
     ffn_block(worker, layer);
   }
   barrier_unless_replicated(worker);  // logit rows are shared out otherwise than residual rows
@@ -120,7 +144,7 @@ void ForwardPass::embed(const Worker& worker) {
   const Rows rows = rows_of(worker);
   for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
     float* x = rows.state.residual.data() + i * hidden;
-    dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_.tokens[i]) * row_bytes,
+    dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_->tokens[i]) * row_bytes,
                hidden, x);
     if (spec_.embedding_scale != 1) k_.scale(spec_.embedding_scale, x, hidden);
     if (replicated_ && worker.index() != 0) continue;  // angles are read behind a barrier
@@ -182,24 +206,27 @@ void ForwardPass::prefetch(const Worker& worker, std::span<const Linear* const> 
   }
 }
 
-void ForwardPass::attention_block(Worker& worker, std::size_t layer) {
+void ForwardPass::attention_input(Worker& worker, std::size_t layer) {
   const LayerWeights& w = weights_.layers[layer];
-  const Rows rows = rows_of(worker);
-  const std::size_t q_dim = spec_.layers[layer].n_heads * spec_.head_dim;
-
   norm_rows(worker, w.attn_norm, any_int8(std::array{&w.q, &w.k, &w.v}));
   barrier_unless_replicated(worker);
 
   const std::array<Job, 3> jobs = {
       {{&w.q, ws_.q.data()}, {&w.k, ws_.k.data()}, {&w.v, ws_.v.data()}}};
-  linears(worker, jobs, rows.state.hidden.view());
+  linears(worker, jobs, rows_of(worker).state.hidden.view());
   prefetch(worker, std::array{&w.o});
   worker.barrier();
 
   finish_qkv(worker, layer);
   worker.barrier();
+}
 
-  paged_attention(worker, k_, in_, attention_layer(layer), ws_);
+void ForwardPass::attention_output(Worker& worker, std::size_t layer) {
+  const LayerWeights& w = weights_.layers[layer];
+  const Rows rows = rows_of(worker);
+  const std::size_t q_dim = spec_.layers[layer].n_heads * spec_.head_dim;
+
+  paged_attention(worker, k_, *in_, attention_layer(layer), ws_);
   // Capacity was taken in the constructor: this only sets the row length of the layer.
   if (replicated_ || worker.index() == 0) rows.state.attention.resize(n_rows_, q_dim);
   worker.barrier();
@@ -240,9 +267,9 @@ void ForwardPass::finish_qkv(const Worker& worker, std::size_t layer) {
   };
 
   const Range rows = worker.share(n_rows_);
-  for (std::size_t s = 0; s < in_.sequences.size(); ++s) {
-    const SequenceSlice& slice = in_.sequences[s];
-    const PageTableView& table = in_.tables[s * spec_.layers.size() + layer];
+  for (std::size_t s = 0; s < in_->sequences.size(); ++s) {
+    const SequenceSlice& slice = in_->sequences[s];
+    const PageTableView& table = in_->tables[s * spec_.layers.size() + layer];
     const std::size_t begin = std::max(rows.begin, slice.first_row);
     const std::size_t end = std::min(rows.end, slice.first_row + slice.n_tokens);
     for (std::size_t row = begin; row < end; ++row) {
@@ -304,14 +331,14 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
 }
 
 void ForwardPass::output_block(Worker& worker, float* logits) {
-  const std::size_t n = in_.logit_rows.size();
+  const std::size_t n = in_->logit_rows.size();
   if (n == 0) return;
   const std::size_t hidden = spec_.hidden_dim;
   RowState& state = rows_of(worker).state;
   const Range rows = worker.share(n);
   const Range normed = replicated_ ? Range{0, n} : rows;
   for (std::size_t i = normed.begin; i < normed.end; ++i) {
-    k_.rms_norm(state.residual.data() + in_.logit_rows[i] * hidden, weights_.output_norm.data(),
+    k_.rms_norm(state.residual.data() + in_->logit_rows[i] * hidden, weights_.output_norm.data(),
                 spec_.norm_eps, hidden, state.output.row(i));
     if (weights_.output.wants_int8()) state.output.quantize(k_, i);
   }

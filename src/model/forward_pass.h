@@ -32,8 +32,14 @@ class ForwardPass {
 
   AttentionLayer attention_layer(std::size_t layer) const;
   void resize(RowState& state);
+  /// Moves the rows that matter behind the keys and values of the last layer to the front, and goes
+  /// on with them alone. For one worker, between barriers.
+  void keep_logit_rows();
   void embed(const Worker& worker);
-  void attention_block(Worker& worker, std::size_t layer);
+  /// Queries, and keys and values in their pages.
+  void attention_input(Worker& worker, std::size_t layer);
+  /// Attention over the pages and its projection.
+  void attention_output(Worker& worker, std::size_t layer);
   void ffn_block(Worker& worker, std::size_t layer);
   void output_block(Worker& worker, float* logits);
 
@@ -60,9 +66,10 @@ class ForwardPass {
   const KvLayout& layout_types_;
   const std::vector<RopeTable>& ropes_;
   const Kernels& k_;
-  const ModelInput& in_;
+  const ModelInput* in_;
   Workspace& ws_;
   std::size_t n_rows_;
+  std::optional<ModelInput> logit_input_;  // behind the keys and values of the last layer
   std::size_t max_q_dim_ = 0;
   std::size_t max_ffn_ = 0;
   bool replicated_;

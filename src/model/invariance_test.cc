@@ -103,6 +103,84 @@ TEST_P(Neighbours, InTheBatchChangeNoBit) {
   }
 }
 
+// Behind the keys and values of the last layer only rows with logits are computed.
+TEST_P(Neighbours, WantingFewerLogitsChangesNoBit) {
+  const auto& [name, n_threads] = GetParam();
+  const std::vector<TokenId> tokens = tokens_of(name);
+  ModelRunner runner(tiny(name), {.precision = Precision::kFast, .n_threads = n_threads});
+  const std::size_t row = runner.n_vocab();
+  const auto parts = [&](std::size_t from, std::size_t to, const std::vector<SequenceId>& ids) {
+    std::vector<ModelRunner::Part> out;
+    for (const SequenceId id : ids)
+      out.push_back({id,
+                     {tokens.begin() + static_cast<std::ptrdiff_t>(from),
+                      tokens.begin() + static_cast<std::ptrdiff_t>(to)}});
+    return out;
+  };
+  const auto two = [&] {
+    return std::vector{runner.kv().add_sequence(), runner.kv().add_sequence()};
+  };
+  const std::vector<SequenceId> all = two();
+  const std::vector<float> first = runner.step(parts(0, 20, all));
+  const std::vector<float> second = runner.step(parts(20, 40, all));
+  using Rows = std::vector<std::size_t>;
+  for (const Rows& wanted :
+       {Rows{}, Rows{39}, Rows{19, 39}, Rows{0, 1, 17, 20, 21, 30}, Rows{25, 3}}) {
+    const std::vector<SequenceId> some = two();
+    for (const auto& [expected, from] : {std::pair{&first, 0u}, std::pair{&second, 20u}}) {
+      const std::vector<float> logits = runner.step(parts(from, from + 20, some), wanted);
+      ASSERT_EQ(logits.size(), wanted.size() * row);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_EQ(0,
+                  std::memcmp(&logits[i * row], &(*expected)[wanted[i] * row], row * sizeof(float)))
+            << "row " << wanted[i];
+    }
+  }
+}
+
+// Four answers to one prompt, and one that parts from them early, share its pages: step by step
+// they get what each would get alone.
+TEST(Invariance, ForksThatShareALongPromptChangeNoBit) {
+  const std::string name = "llama_long";
+  const std::vector<TokenId> tokens = tokens_of(name);
+  constexpr std::size_t kPrompt = 650;
+  ASSERT_GT(tokens.size(), kPrompt + 20);
+  const auto at = [&](std::size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); };
+  for (const std::size_t n_threads : {1, 2, 5}) {
+    ModelRunner runner(
+        tiny(name),
+        {.precision = Precision::kFast, .kv_type = KvType::kF16, .n_threads = n_threads});
+    // Answer i continues the prompt with tokens of its own.
+    const auto answer = [&](std::size_t i, std::size_t step) {
+      return TokenId{static_cast<int>((17 * i + 5 * step) % runner.n_vocab())};
+    };
+    std::vector<std::vector<float>> expected;
+    for (std::size_t i = 0; i < 5; ++i) {
+      const SequenceId alone = runner.kv().add_sequence();
+      runner.step({{alone, {at(0), at(i == 4 ? 300 : kPrompt)}}});
+      for (std::size_t step = 0; step < 3; ++step)
+        expected.push_back(runner.step({{alone, {answer(i, step)}}}));
+      runner.kv().release(alone);
+    }
+    const SequenceId parent = runner.kv().add_sequence();
+    runner.step({{parent, {at(0), at(300)}}});
+    const SequenceId early = *runner.kv().fork(parent);
+    runner.step({{parent, {at(300), at(kPrompt)}}});
+    std::vector<SequenceId> forks = {parent};
+    for (int i = 1; i < 4; ++i) forks.push_back(*runner.kv().fork(parent));
+    forks.push_back(early);
+    for (std::size_t step = 0; step < 3; ++step) {
+      std::vector<ModelRunner::Part> parts;
+      for (std::size_t i = 0; i < 5; ++i) parts.push_back({forks[i], {answer(i, step)}});
+      const std::vector<float> logits = runner.step(parts);
+      for (std::size_t i = 0; i < 5; ++i)
+        EXPECT_EQ(0, std::memcmp(&logits[i * runner.n_vocab()], expected[3 * i + step].data(),
+                                 runner.n_vocab() * sizeof(float)))
+            << "answer " << i << ", step " << step << ", threads " << n_threads;
+    }
+  }
+}
+
 TEST(Invariance, ForkAndTruncateContinueAsIfAlone) {
   const std::string name = "gemma3_long";
   std::vector<TokenId> tokens = tokens_of(name);
