@@ -7,12 +7,18 @@
 namespace quire {
 namespace {
 
+#if defined(__aarch64__)
+using Half = __fp16;  // g++ 12 has _Float16 in C++ only on x86
+#else
+using Half = _Float16;
+#endif
+
 // The compiler's own _Float16 is the independent oracle where the target has it.
 #ifdef __FLT16_MAX__
 TEST(Float16, EveryHalfMatchesTheCompiler) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto h = static_cast<std::uint16_t>(bits);
-    const float expected = static_cast<float>(std::bit_cast<_Float16>(h));
+    const float expected = static_cast<float>(std::bit_cast<Half>(h));
     const float got = f16_to_f32(h);
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(got));
@@ -32,7 +38,7 @@ TEST(Float16, RoundsAsTheCompilerDoes) {
       EXPECT_TRUE(std::isnan(f16_to_f32(got)));
       continue;
     }
-    ASSERT_EQ(got, std::bit_cast<std::uint16_t>(static_cast<_Float16>(f))) << f;
+    ASSERT_EQ(got, std::bit_cast<std::uint16_t>(static_cast<Half>(f))) << f;
   }
 }
 #endif

@@ -1,6 +1,12 @@
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include "base/check.h"
 #include "kernels/kernels.h"
@@ -9,8 +15,11 @@
 namespace quire {
 namespace {
 
+constexpr std::array<std::string_view, 6> kTierNames = {"scalar", "avx2",       "avx2vnni",
+                                                        "avx512", "avx512bf16", "neon"};
+
 struct Tiers {
-  std::array<const Kernels*, 4> tables{};  // slowest first
+  std::array<const Kernels*, kTierNames.size()> tables{};  // slowest first
   std::size_t count = 0;
 };
 
@@ -23,12 +32,15 @@ Tiers find_tiers() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("f16c");
   if (avx2) tiers.tables[tiers.count++] = &kAvx2Kernels;
+  if (avx2 && __builtin_cpu_supports("avxvnni")) tiers.tables[tiers.count++] = &kAvx2VnniKernels;
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni")) {
     tiers.tables[tiers.count++] = &kAvx512Kernels;
     if (__builtin_cpu_supports("avx512bf16")) tiers.tables[tiers.count++] = &kAvx512Bf16Kernels;
   }
+#elif defined(__aarch64__) && defined(__linux__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) tiers.tables[tiers.count++] = &kNeonKernels;
 #endif
   return tiers;
 }
@@ -54,7 +66,7 @@ Result<const Kernels*> select_kernels(std::string_view isa) {
     names += names.empty() ? "" : ", ";
     names += table->name;
   }
-  const bool known = isa == "scalar" || isa == "avx2" || isa == "avx512" || isa == "avx512bf16";
+  const bool known = std::find(kTierNames.begin(), kTierNames.end(), isa) != kTierNames.end();
   return fail(known ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
               "instruction set \"{}\" {}; this CPU has: {}", isa,
               known ? "is not available here" : "is unknown", names);

@@ -14,7 +14,7 @@ TEST(SelectKernels, EmptyNameIsTheBestTierAndEveryTierHasItsName) {
 }
 
 TEST(SelectKernels, UnknownNameIsRefusedWithTheChoices) {
-  for (const char* name : {"avx3", "AVX2", "scalar ", "neon"}) {
+  for (const char* name : {"avx3", "AVX2", "scalar ", "neon2"}) {
     const auto chosen = select_kernels(name);
     ASSERT_FALSE(chosen.has_value());
     EXPECT_EQ(chosen.error().code, ErrorCode::kInvalidArgument);
@@ -25,7 +25,7 @@ TEST(SelectKernels, UnknownNameIsRefusedWithTheChoices) {
 
 TEST(SelectKernels, KnownTierThisCpuLacksIsUnsupported) {
   const auto tiers = available_kernels();
-  for (const char* name : {"avx2", "avx512", "avx512bf16"}) {
+  for (const char* name : {"avx2", "avx2vnni", "avx512", "avx512bf16", "neon"}) {
     bool here = false;
     for (const Kernels* tier : tiers) here = here || tier->name == name;
     const auto chosen = select_kernels(name);
@@ -35,6 +35,16 @@ TEST(SelectKernels, KnownTierThisCpuLacksIsUnsupported) {
     }
   }
 }
+
+#if defined(__aarch64__)
+// Linux lets a program read what the CPU says of itself (the register is emulated), which is not
+// where dispatch looks.
+TEST(SelectKernels, NeonIsThereWhereTheCpuHasDotProducts) {
+  std::uint64_t features;  // ID_AA64ISAR0_EL1: bits 44 to 47 count the dot product instructions
+  asm("mrs %0, ID_AA64ISAR0_EL1" : "=r"(features));
+  EXPECT_EQ(available_kernels().back()->name, (features >> 44 & 15) != 0 ? "neon" : "scalar");
+}
+#endif
 
 TEST(KvTypeNames, RoundTrip) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16}) {

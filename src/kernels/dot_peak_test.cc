@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "kernels/kernels_testing.h"
 
 namespace quire {
 namespace {
@@ -18,7 +19,7 @@ TEST(DotPeak, ComputesWhatItSaysInEveryTier) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<std::int8_t>(static_cast<int>(i * 37 % 255) - 127);
   }
-  for (const Kernels* table : available_kernels()) {
+  for (const Kernels* table : testing::tested_kernels()) {
     for (const int n_rounds : {0, 1, 9}) {
       std::vector<std::int32_t> out(kDotPeakTokens * kPanelRows, -1);
       table->dot_peak(weights.data(), x.data(), static_cast<std::size_t>(n_rounds), out.data());

@@ -8,10 +8,17 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "base/float16.h"
 #include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+namespace quire {
+extern const Kernels kAvx2VnniEvexKernels;  // kernels_avx2vnni_evex_test.cc
+}
+#endif
 
 namespace quire::testing {
 
@@ -45,13 +52,25 @@ template <typename T>
   return ::testing::AssertionSuccess();
 }
 
-/// Runs `compute(table)` on every tier and asserts the bits of its result; returns the scalar one.
+/// Every tier this CPU runs, scalar first, and what the test program has besides.
+inline std::vector<const Kernels*> tested_kernels() {
+  const auto tiers = available_kernels();
+  std::vector<const Kernels*> tables(tiers.begin(), tiers.end());
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
+    tables.push_back(&kAvx2VnniEvexKernels);
+  }
+#endif
+  return tables;
+}
+
+/// Runs `compute(table)` on all of them and asserts the bits of its result; returns the scalar one.
 template <typename F>
 auto on_every_tier(F compute) {
-  const auto tiers = available_kernels();
-  const auto expected = compute(*tiers.front());
-  for (const Kernels* tier : tiers.subspan(1)) {
-    EXPECT_TRUE(same_bits(expected, compute(*tier))) << "tier " << tier->name;
+  const auto tables = tested_kernels();
+  const auto expected = compute(*tables.front());
+  for (const Kernels* table : std::span(tables).subspan(1)) {
+    EXPECT_TRUE(same_bits(expected, compute(*table))) << "tier " << table->name;
   }
   return expected;
 }

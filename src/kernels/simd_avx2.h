@@ -1,6 +1,6 @@
 #pragma once
-// The 16-lane vector of the AVX2 tier (AVX2, FMA, F16C): two halves of 8 lanes; see simd_scalar.h
-// for the meaning of each operation. Include only from kernels_avx2.cc.
+// The 16-lane vector of the AVX2 tiers (AVX2, FMA, F16C; avx2vnni has AVX-VNNI too): two halves of
+// 8 lanes; see simd_scalar.h for the meaning of each operation. Include only from kernels_avx2*.cc.
 
 #include <immintrin.h>
 
@@ -9,6 +9,13 @@
 
 #define QUIRE_INLINE [[gnu::always_inline]] inline
 
+// Where there is an instruction that sums four products of an unsigned and a signed byte.
+#if defined(__AVXVNNI__)
+#define QUIRE_DPBUSD _mm256_dpbusd_avx_epi32
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__)
+#define QUIRE_DPBUSD _mm256_dpbusd_epi32  // in the encoding of AVX-512, for the tests alone
+#endif
+
 namespace quire {
 namespace {
 
@@ -16,7 +23,11 @@ constexpr int kMaxQuantTile = 2;
 constexpr int kMaxFloatTile = 1;
 constexpr int kMaxAttentionRows = 2;
 constexpr int kMixChunks = 2;
+#if defined(QUIRE_DPBUSD)
+constexpr bool kDotIsBiased8 = true;
+#else
 constexpr bool kDotIsBiased8 = false;  // dot2<8> takes 128 off the weights itself
+#endif
 
 struct F32x16 {
   __m256 lo, hi;
@@ -239,6 +250,16 @@ QUIRE_INLINE __m256i splat_columns(const std::int8_t* x) {
   __builtin_memcpy(&four, x, sizeof(four));
   return _mm256_set1_epi32(four);
 }
+#if defined(QUIRE_DPBUSD)
+template <int kBits>
+QUIRE_INLINE __m256i dot_half(__m256i acc, __m256i w, __m256i x) {
+  return QUIRE_DPBUSD(acc, w, x);
+}
+template <int kBits>
+QUIRE_INLINE __m256i dot2_half(__m256i acc, __m256i w0, __m256i x0, __m256i w1, __m256i x1) {
+  return QUIRE_DPBUSD(QUIRE_DPBUSD(acc, w0, x0), w1, x1);
+}
+#else
 /// maddubs saturates at 32767. With at most 6 bits two lines fit: 2 * 2 * 63 * 127 = 32004. With 8
 /// bits the sign moves to x (never -128): 2 * 128 * 127 = 32512, one line at a time.
 template <int kBits>
@@ -258,6 +279,12 @@ QUIRE_INLINE __m256i dot2_half(__m256i acc, __m256i w0, __m256i x0, __m256i w1, 
   }
 }
 template <int kBits>
+QUIRE_INLINE __m256i dot_half(__m256i acc, __m256i w, __m256i x) {
+  const __m256i zero = _mm256_setzero_si256();
+  return dot2_half<kBits>(acc, w, x, zero, zero);
+}
+#endif
+template <int kBits>
 QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
                          const std::int8_t* x1) {
   const __m256i v0 = splat_columns(x0);
@@ -267,10 +294,8 @@ QUIRE_INLINE I32x16 dot2(I32x16 acc, Line w0, const std::int8_t* x0, Line w1,
 }
 template <int kBits>
 QUIRE_INLINE I32x16 dot(I32x16 acc, Line w, const std::int8_t* x) {
-  const __m256i zero = _mm256_setzero_si256();
   const __m256i v = splat_columns(x);
-  return {dot2_half<kBits>(acc.lo, w.lo, v, zero, zero),
-          dot2_half<kBits>(acc.hi, w.hi, v, zero, zero)};
+  return {dot_half<kBits>(acc.lo, w.lo, v), dot_half<kBits>(acc.hi, w.hi, v)};
 }
 
 QUIRE_INLINE Pairs load_pairs(const std::uint16_t* p) {
