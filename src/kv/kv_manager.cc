@@ -15,7 +15,9 @@ struct KvManager::Impl : KvState {
   using KvState::KvState;
 };
 
-struct Reservation::State : LiveReservation {};
+struct Reservation::State : LiveReservation {
+  std::vector<SlotRequest> requests;  // as they came
+};
 
 // --- Reservation ---------------------------------------------------------------------------------
 
@@ -37,10 +39,27 @@ Reservation::~Reservation() {
 }
 
 void Reservation::commit() {
-  QUIRE_CHECK(state_ != nullptr);      // committed or moved from
+  QUIRE_CHECK(state_ != nullptr);  // committed or moved from
+  std::vector<std::size_t> all;
+  all.reserve(state_->requests.size());
+  for (const SlotRequest& request : state_->requests) all.push_back(request.n_tokens);
+  commit(all);
+}
+
+void Reservation::commit(std::span<const std::size_t> n_tokens) {
+  QUIRE_CHECK(state_ != nullptr);
   QUIRE_CHECK(state_->kv != nullptr);  // the manager is gone
+  QUIRE_CHECK(n_tokens.size() == state_->requests.size());
   KvState& kv = *state_->kv;
-  for (const SequenceId id : state_->sequences) commit_slots(kv, kv.sequences.at(id));
+  for (std::size_t i = 0; i < n_tokens.size(); ++i) {
+    QUIRE_CHECK(n_tokens[i] <= state_->requests[i].n_tokens);
+    SequenceState* sequence = kv.find(state_->requests[i].sequence);
+    if (sequence == nullptr || sequence->pending.n_tokens == 0) continue;  // released, or no tokens
+    if (n_tokens[i] == 0)
+      return_slots(kv, *sequence);
+    else
+      commit_slots(kv, *sequence, n_tokens[i]);
+  }
   kv.live = nullptr;
   state_.reset();
 }
@@ -98,6 +117,7 @@ Result<Reservation> KvManager::reserve(std::span<const SlotRequest> requests) {
   auto state = std::make_unique<Reservation::State>();
   state->kv = impl_.get();
   state->sequences = std::move(sequences);
+  state->requests.assign(requests.begin(), requests.end());
   impl_->live = state.get();
   return Reservation(std::move(state));
 }

@@ -54,6 +54,11 @@ class Reservation {
   /// Lengths advance, full pages are sealed, pages that left a window are freed.
   void commit();
 
+  /// The same with only the first n_tokens[i] tokens of request i: the rest was never there, and
+  /// the pages only it needed go back. At most what was reserved; what became of a sequence
+  /// released in between is ignored.
+  void commit(std::span<const std::size_t> n_tokens);
+
  private:
   friend class KvManager;
   struct State;

@@ -63,6 +63,7 @@ class World {
 
   std::size_t refusals() const { return refusals_; }
   std::size_t commits() const { return commits_; }
+  std::size_t partial_commits() const { return partial_commits_; }
 
  private:
   /// Takes a number below n off the random bits of an operation.
@@ -157,8 +158,22 @@ class World {
       return;
     }
     ++commits_;
-    reservation.commit();
-    for (auto& [id, tags] : model_) tags.insert(tags.end(), written[id].begin(), written[id].end());
+    std::vector<std::size_t> kept;
+    for (const SlotRequest& request : requests) kept.push_back(request.n_tokens);
+    if (next(op, 2) == 0) {
+      for (std::size_t& n : kept) n = next(op, static_cast<std::uint32_t>(n + 1));
+      reservation.commit(kept);
+    } else {
+      reservation.commit();
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const auto tags = model_.find(requests[i].sequence);
+      if (tags == model_.end()) continue;
+      const Tags& all = written[requests[i].sequence];
+      tags->second.insert(tags->second.end(), all.begin(),
+                          all.begin() + static_cast<std::ptrdiff_t>(kept[i]));
+      if (kept[i] > 0 && kept[i] < requests[i].n_tokens) ++partial_commits_;
+    }
   }
 
   void check() const {
@@ -200,6 +215,7 @@ class World {
   std::uint32_t last_tag_ = 0;
   std::size_t refusals_ = 0;
   std::size_t commits_ = 0;
+  std::size_t partial_commits_ = 0;
 };
 
 KvConfig random_config() {
@@ -235,6 +251,7 @@ TEST(KvModel, LongLivesHaveRefusalsAndCommits) {
     }
     EXPECT_GT(world.refusals(), 100u);
     EXPECT_GT(world.commits(), 300u);
+    EXPECT_GT(world.partial_commits(), 50u);
     world.finish();
   }
 }

@@ -77,8 +77,9 @@ struct KvState {
 /// changes nothing. Gives the sequences that got some.
 Result<std::vector<SequenceId>> take_slots(KvState& kv, std::span<const SlotRequest> requests);
 
-/// Makes the pending slots of one sequence part of it.
-void commit_slots(KvState& kv, SequenceState& sequence);
+/// Makes the first n_tokens pending slots of one sequence part of it, at least one, and gives the
+/// others back.
+void commit_slots(KvState& kv, SequenceState& sequence, std::size_t n_tokens);
 
 /// Gives the pending slots of one sequence back, as if they had never been taken.
 void return_slots(KvState& kv, SequenceState& sequence);

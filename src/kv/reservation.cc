@@ -170,16 +170,20 @@ void drop_invisible_pages(PagePool& pool, PageTable& table, std::size_t length,
   table.drop_front(n);
 }
 
-void commit_slots(KvState& kv, SequenceState& sequence) {
+void commit_slots(KvState& kv, SequenceState& sequence, std::size_t n_tokens) {
   PendingSlots& pending = sequence.pending;
+  QUIRE_CHECK(n_tokens > 0 && n_tokens <= pending.n_tokens);
   for (const TailChange& change : pending.tails)
     if (change.held) kv.pool.drop_reference(*change.held);
 
   const std::size_t first_written = sequence.length / kv.page_size;
-  sequence.length += pending.n_tokens;
+  sequence.length += n_tokens;
   const std::size_t first_not_full = sequence.length / kv.page_size;
   for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
     PageTable& table = sequence.tables[layer];
+    // Before windows move on: they follow what is committed, not what was reserved.
+    while (table.end_page() > pages_for(sequence.length, kv.page_size))
+      kv.pool.drop_reference(table.pop());
     drop_invisible_pages(kv.pool, table, sequence.length, kv.page_size,
                          kv.config.layers[layer].window);
     for (std::size_t i = std::max(first_written, table.first_page()); i < first_not_full; ++i)

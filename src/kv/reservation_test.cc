@@ -150,12 +150,86 @@ TEST_F(ReservationTest, SequencesBeingWrittenCannotForkOrGoBack) {
   EXPECT_TRUE(kv_.validate());
 }
 
+// Window layers follow what was committed: pages that only the whole of it would have left stay.
+TEST_F(ReservationTest, CommittingAPartIsAsIfOnlyThatHadBeenReserved) {
+  for (std::size_t kept = 0; kept <= 50; ++kept) {
+    KvManager kv = KvManager::create(small_config({0, 20, 1}, 32)).value();
+    KvManager expected = KvManager::create(small_config({0, 20, 1}, 32)).value();
+    const SequenceId a = kv.add_sequence();
+    const SequenceId b = expected.add_sequence();
+    ASSERT_TRUE(append(kv, a, 13));
+    ASSERT_TRUE(append(expected, b, 13));
+    Reservation reservation = reserve(kv, {{a, 50}});
+    for (std::uint32_t i = 0; i < 50; ++i) write_slot(kv, a, 13 + i, 13 + i);
+    reservation.commit({&kept, 1});
+    ASSERT_TRUE(append(expected, b, kept, 13));
+    EXPECT_TRUE(kv.validate()) << kv.validate().error().message;
+    EXPECT_EQ(kv.length(a), 13 + kept);
+    const KvStats stats = kv.stats();
+    const KvStats wanted = expected.stats();
+    EXPECT_EQ(stats.pages_hot, wanted.pages_hot) << kept;
+    EXPECT_EQ(stats.pages_sealed, wanted.pages_sealed) << kept;
+    for (std::size_t layer = 0; layer < 3; ++layer) {
+      const PageTableView table = kv.table(a, layer);
+      EXPECT_EQ(table.first_page, expected.table(b, layer).first_page);
+      EXPECT_EQ(table.pages.size(), expected.table(b, layer).pages.size());
+      for (std::size_t p = table.first_page * 16; p < 13 + kept; ++p)
+        EXPECT_TRUE(slot_has(kv, a, layer, p, static_cast<std::uint32_t>(p)));
+    }
+  }
+}
+
+// Both sharers of a tail write; one keeps a part, the other nothing and goes back to the page.
+TEST_F(ReservationTest, OneMayKeepNothingOfItsShare) {
+  for (const bool parent_keeps : {true, false}) {
+    KvManager kv = KvManager::create(small_config({0}, 8)).value();
+    const SequenceId parent = kv.add_sequence();
+    ASSERT_TRUE(append(kv, parent, 5, 0));
+    const SequenceId child = kv.fork(parent).value();
+    Reservation reservation = reserve(kv, {{parent, 20}, {child, 20}});
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      write_slot(kv, parent, 5 + i, 100 + i);
+      write_slot(kv, child, 5 + i, 200 + i);
+    }
+    const std::array<std::size_t, 2> kept = {parent_keeps ? 2u : 0u, parent_keeps ? 0u : 2u};
+    reservation.commit(kept);
+    EXPECT_TRUE(kv.validate()) << kv.validate().error().message;
+    const SequenceId longer = parent_keeps ? parent : child;
+    const SequenceId same = parent_keeps ? child : parent;
+    EXPECT_EQ(kv.length(longer), 7u);
+    EXPECT_EQ(kv.length(same), 5u);
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      EXPECT_TRUE(slot_has(kv, longer, 0, i, i));
+      EXPECT_TRUE(slot_has(kv, same, 0, i, i));
+    }
+    EXPECT_TRUE(slot_has(kv, longer, 0, 6, parent_keeps ? 101 : 201));
+    // The next one to write must not touch what the other kept.
+    ASSERT_TRUE(append(kv, same, 3, 300));
+    EXPECT_TRUE(slot_has(kv, longer, 0, 5, parent_keeps ? 100 : 200));
+    EXPECT_TRUE(slot_has(kv, same, 0, 5, 300));
+    EXPECT_TRUE(kv.validate());
+  }
+}
+
+TEST_F(ReservationTest, WhatWasReleasedIsNotCommittedInPartEither) {
+  Reservation reservation = reserve(kv_, {{a_, 3}, {b_, 0}});
+  kv_.release(a_);
+  const std::array<std::size_t, 2> kept = {2, 0};
+  reservation.commit(kept);
+  EXPECT_EQ(kv_.length(b_), 0u);
+  EXPECT_EQ(kv_.stats().pages_free, 16u);
+  EXPECT_TRUE(kv_.validate());
+}
+
 using ReservationDeathTest = ReservationTest;
 
 TEST_F(ReservationDeathTest, MisuseStops) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Reservation reservation = reserve(kv_, {{a_, 3}});
   EXPECT_DEATH(reserve(kv_, {{b_, 1}}), "check failed");
+  const std::array<std::size_t, 2> kept = {4, 0};
+  EXPECT_DEATH(reservation.commit({kept.data(), 1}), "check failed");  // more than reserved
+  EXPECT_DEATH(reservation.commit(kept), "check failed");              // more than requested
   reservation.commit();
   EXPECT_DEATH(reservation.commit(), "check failed");
   EXPECT_DEATH(kv_.length(SequenceId(99)), "check failed");

@@ -42,7 +42,7 @@ class ValidateTest : public ::testing::Test {
   void append(std::uint32_t id, std::size_t n) {
     const SlotRequest request{SequenceId(id), n};
     ASSERT_TRUE(take_slots(*kv_, {&request, 1}));
-    commit_slots(*kv_, *kv_->find(SequenceId(id)));
+    commit_slots(*kv_, *kv_->find(SequenceId(id)), n);
   }
 
   KvSnapshot at_rest() const { return sorted(take_snapshot(*kv_)); }
