@@ -91,7 +91,7 @@ class BigramEngine : public Engine {
                              const std::function<bool(std::size_t)>&) override {
     return fail(ErrorCode::kUnsupported, "no");
   }
-  Result<StepLogits> step(std::span<const StepItem> items) override {
+  Result<StepLogits> step(std::span<const StepItem> items, const AcceptFn&) override {
     const auto& item = items.front();
     auto& seen = inputs[item.sequence.value];
     seen.insert(seen.end(), item.tokens.begin(), item.tokens.end());

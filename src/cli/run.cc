@@ -12,7 +12,9 @@
 #include "cli/report.h"
 #include "cli/run_flags.h"
 #include "engine/prompt.h"
+#include "engine/prompt_lookup.h"
 #include "engine/session.h"
+#include "sample/stop_matcher.h"
 
 namespace quire {
 namespace {
@@ -24,11 +26,14 @@ constexpr const char* kHelp = R"(Examples:
   quire run model.gguf --chat --system "You answer in French."
   quire run model.gguf -p "Once upon a time" --raw --stop "The end"
   quire run model.gguf -p "Hi" --json --logprobs 3 --seed 7 | jq .text
+  quire run model.gguf -f rewrite_this.txt --speculate lookup
 
 The answer goes to standard output, figures to standard error. A model that
 carries a chat template gets the prompt as a user's message; --raw sends the text
 as it is. Special tokens such as <|im_end|> mean something only in the template,
 never in your text (unless --raw --special says so). Ctrl-C ends the answer.)";
+
+constexpr std::int64_t kMaxDraftTokens = 256;
 
 // What the flags alone can tell to be wrong.
 std::optional<std::string> find_misuse(const RunFlags& flags) {
@@ -46,6 +51,8 @@ std::optional<std::string> find_misuse(const RunFlags& flags) {
   if (flags.raw && flags.system_option->count() > 0) return "--raw and --system exclude each other";
   if (flags.special && !flags.raw) return "--special needs --raw: a chat message is plain text";
   if (flags.sampling.logprobs >= 0 && !flags.json) return "--logprobs needs --json";
+  if (flags.draft_option->count() > 0 && flags.speculate == "off")
+    return "--draft-tokens needs --speculate lookup";
   for (const auto& stop : flags.stop) {
     if (auto matcher = StopMatcher::create({stop}); !matcher) return matcher.error().message;
   }
@@ -131,6 +138,9 @@ int run(const RunFlags& flags) {
   request.sampling = *sampling;
   request.stop = flags.stop;
   request.ignore_eos = flags.ignore_eos;
+  PromptLookup lookup;
+  if (flags.speculate == "lookup") request.drafter = &lookup;
+  request.max_draft = flags.draft_tokens;
   if (flags.chat) return chat(**engine, flags, std::move(request), load_s);
 
   auto ids = encode_prompt(**engine, flags, *prompt);
@@ -166,6 +176,14 @@ Command add_run_command(CLI::App& root) {
       ->allow_extra_args(false);
   app->add_flag("--ignore-eos", flags->ignore_eos, "Go on when the model says it is done");
   app->add_flag("--json", flags->json, "One JSON object instead of streamed text and figures");
+  choices_only(app->add_option("--speculate", flags->speculate,
+                               "Guess tokens that occurred before in the same order, several per "
+                               "forward pass; changes speed, not the answer (default off)"),
+               {"off", "lookup"});
+  flags->draft_option = app->add_option("--draft-tokens", flags->draft_tokens,
+                                        "Tokens to guess per forward pass at most (default 16)")
+                            ->type_name("N")
+                            ->transform(integer_in(1, kMaxDraftTokens));
   flags->sampling.add_to(*app);
   app->footer(kHelp);
   return {app, [flags] { return run(*flags); }};

@@ -79,7 +79,8 @@ class EngineImpl final : public Engine {
   }
   void release(SequenceId sequence) override { kv_.release(sequence); }
 
-  Result<StepLogits> step(std::span<const StepItem> items) override {
+  using Engine::step;
+  Result<StepLogits> step(std::span<const StepItem> items, const AcceptFn& accept) override {
     QUIRE_ASSIGN_OR_RETURN(const StepPlan plan, make_plan(items));
     const std::size_t n_vocab = spec().n_vocab;
     const std::uint64_t logit_bytes = plan.logit_rows.size() * n_vocab * sizeof(float);
@@ -102,9 +103,14 @@ class EngineImpl final : public Engine {
                            .tables = tables,
                            .logit_rows = plan.logit_rows};
     QUIRE_RETURN_IF_ERROR(model_.forward(input, *pool_, logits));
-    reservation.commit();
-    return StepLogits{
+    const StepLogits result{
         .values = {logits, n_values}, .n_rows = plan.logit_rows.size(), .vocab_size = n_vocab};
+    std::vector<std::size_t> kept;
+    kept.reserve(items.size());
+    for (const StepItem& item : items) kept.push_back(item.tokens.size());
+    if (accept) accept(result, kept);
+    reservation.commit(kept);
+    return result;
   }
 
   Result<StepLogits> prefill(SequenceId sequence, std::span<const TokenId> tokens,

@@ -55,6 +55,10 @@ struct StepLogits {
   }
 };
 
+/// Called between the forward pass and the commit of a step: kept[i] tokens of item i, which come
+/// as all of them, become part of its sequence. The others were computed in vain.
+using AcceptFn = std::function<void(const StepLogits& logits, std::span<std::size_t> kept)>;
+
 /// A loaded model with its KV cache. One thread drives it; the forward pass uses the pool's.
 class Engine {
  public:
@@ -79,7 +83,11 @@ class Engine {
   /// committed. On failure nothing has changed. Token ids out of range, a sequence over the
   /// context limit and a full cache are refused, the latter two naming both numbers. Keys or values
   /// that overflow in one sequence fail the step for all of them; the message says in which.
-  virtual Result<StepLogits> step(std::span<const StepItem> items) = 0;
+  Result<StepLogits> step(std::span<const StepItem> items) { return step(items, {}); }
+
+  /// The same, where `accept` (optional) decides how many tokens of each item are kept, having seen
+  /// their logits. On failure it is not called.
+  virtual Result<StepLogits> step(std::span<const StepItem> items, const AcceptFn& accept) = 0;
 
   /// Steps of at most prefill_chunk tokens; returns the logits of the last token. On failure the
   /// sequence is as long as before, or empty if window layers can no longer show that. `tokens`

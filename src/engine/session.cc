@@ -5,22 +5,10 @@
 
 #include "base/check.h"
 #include "base/stopwatch.h"
+#include "engine/answer.h"
+#include "sample/stop_matcher.h"
 
 namespace quire {
-
-std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kError:
-      return "error";
-  }
-  return "unknown";
-}
 
 Session::Session(Engine& engine) : engine_(engine), sequence_(engine.add_sequence()) {}
 
@@ -57,7 +45,7 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request, const G
   reuse_prefix(request.prompt);
   result.timings.cached_tokens = cached_.size();
 
-  Stopwatch watch;
+  const Stopwatch watch;
   const auto fresh = std::span(request.prompt).subspan(cached_.size());
   auto prefilled = engine_.prefill(sequence_, fresh, [&](std::size_t done) {
     return !sink.on_prefill || sink.on_prefill(done, fresh.size());
@@ -76,73 +64,64 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request, const G
     return result;
   }
   for (const TokenId token : request.prompt) sampler.accept(token);
-  return decode(request, sink, *prefilled, sampler, stops, std::move(result));
+
+  const Stopwatch decode_watch;
+  if (request.drafter != nullptr) {
+    request.drafter->begin(request.prompt);
+    result.speculation.emplace();
+  }
+  Answer answer(request, sink, engine_.tokenizer(), sampler, stops,
+                context - request.prompt.size());
+  std::optional<TokenId> token = answer.next(prefilled->row(0));
+  while (token) {
+    if (auto advanced = advance(request, answer, token, result); !advanced) {
+      answer.break_off(std::move(advanced).error());
+      break;
+    }
+  }
+  QUIRE_RETURN_IF_ERROR(answer.finish(result));
+  result.timings.decode_s = decode_watch.seconds();
+  return result;
 }
 
-Result<GenerateResult> Session::decode(const GenerateRequest& request, const GenerateSink& sink,
-                                       StepLogits logits, Sampler& sampler, StopMatcher& stops,
-                                       GenerateResult result) {
-  const Tokenizer& tokenizer = engine_.tokenizer();
-  const std::size_t room = engine_.options().context - request.prompt.size();
-  const std::size_t limit = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-  // The answer continues the prompt: a SentencePiece space in front belongs to it.
-  StreamDecoder decoder(tokenizer, /*show_special=*/false, /*continues=*/true);
-  Stopwatch watch;
-  bool wanted = true;
-  const auto emit = [&](const std::string& text) {
-    result.text += text;
-    if (sink.on_text) wanted = sink.on_text(text);
-  };
-
-  const auto break_off = [&](Error error) {
-    result.finish_reason = FinishReason::kError;
-    result.error = std::move(error);
-  };
-
-  result.finish_reason = FinishReason::kLength;
-  while (true) {
-    auto sampled = sampler.sample(logits.row(0));
-    if (!sampled) {
-      if (result.tokens.empty()) return fail(std::move(sampled).error());
-      break_off(std::move(sampled).error());
-      break;
-    }
-    const TokenId token = sampled->token;
-    sampler.accept(token);
-    result.tokens.push_back(std::move(*sampled));
-    if (tokenizer.is_end_of_generation(token) && !request.ignore_eos) {
-      result.finish_reason = FinishReason::kStop;
-      break;
-    }
-    emit(stops.push(decoder.push(token)));
-    if (stops.stopped()) {
-      result.finish_reason = FinishReason::kStop;
-      break;
-    }
-    if (!wanted) {
-      result.finish_reason = FinishReason::kCancelled;
-      break;
-    }
-    if (result.tokens.size() >= limit) break;
-
-    const StepItem item{
-        .sequence = sequence_, .tokens = std::span(&token, 1), .logits = LogitsWanted::kLast};
-    auto next = engine_.step(std::span(&item, 1));
-    if (!next) {  // what was generated is not lost with what could not be
-      break_off(std::move(next).error());
-      break;
-    }
-    logits = *next;
-    cached_.push_back(token);
-    ++result.timings.decode_tokens;
+Status Session::advance(const GenerateRequest& request, Answer& answer,
+                        std::optional<TokenId>& token, GenerateResult& result) {
+  std::vector<TokenId> tokens = {*token};
+  if (request.drafter != nullptr) {
+    // Every row is followed by a token, for which the answer and so the context must have room.
+    const std::size_t room = answer.room() - 1;
+    const auto draft = request.drafter->draft(std::min(request.max_draft, room));
+    tokens.insert(tokens.end(), draft.begin(), draft.end());
   }
-  if (!stops.stopped()) {
-    emit(stops.push(decoder.finish()));
-    emit(stops.finish());
-    if (stops.stopped()) result.finish_reason = FinishReason::kStop;
+  std::size_t n_kept = 0;
+  const auto accept = [&](const StepLogits& logits, std::span<std::size_t> kept) {
+    // Row i is what the model says after tokens[i]. What the sampler makes of it, from the same
+    // random numbers as ever, is the answer; a guess is right if it is just that.
+    do {
+      token = answer.next(logits.row(n_kept++));
+    } while (token && n_kept < tokens.size() && tokens[n_kept] == *token);
+    kept[0] = n_kept;
+  };
+  const auto step = [&] {
+    const StepItem item{.sequence = sequence_, .tokens = tokens, .logits = LogitsWanted::kAll};
+    return engine_.step(std::span(&item, 1), accept);
+  };
+  auto done = step();
+  if (!done && tokens.size() > 1) {  // for want of pages, or numbers of a guess overflowed
+    tokens.resize(1);
+    done = step();
   }
-  result.timings.decode_s = watch.seconds();
-  return result;
+  if (!done) return fail(std::move(done).error());
+
+  cached_.insert(cached_.end(), tokens.begin(),
+                 tokens.begin() + static_cast<std::ptrdiff_t>(n_kept));
+  result.timings.decode_tokens += n_kept;
+  if (tokens.size() > 1) {
+    ++result.speculation->steps;
+    result.speculation->drafted += tokens.size() - 1;
+    result.speculation->accepted += n_kept - 1;
+  }
+  return {};
 }
 
 }  // namespace quire

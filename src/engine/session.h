@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/drafter.h"
 #include "engine/engine.h"
 #include "sample/sampler.h"
-#include "sample/stop_matcher.h"
 
 namespace quire {
 
@@ -20,6 +20,10 @@ struct GenerateRequest {
   SamplerParams sampling;
   std::vector<std::string> stop;  // none empty
   bool ignore_eos = false;
+  /// Guesses tokens that a step then verifies together, at most max_draft; null: none. Not owned.
+  /// The answer is the same to the bit, cached tokens included.
+  Drafter* drafter = nullptr;
+  std::size_t max_draft = 16;
 };
 
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
@@ -33,6 +37,12 @@ struct GenerateTimings {
   std::size_t decode_tokens = 0;
 };
 
+struct SpeculationCounts {
+  std::size_t steps = 0;     // forward passes that had guesses in them
+  std::size_t drafted = 0;   // guessed tokens
+  std::size_t accepted = 0;  // those that were right
+};
+
 struct GenerateResult {
   std::string text;
   std::vector<SampledToken> tokens;
@@ -40,6 +50,7 @@ struct GenerateResult {
   FinishReason finish_reason = FinishReason::kLength;
   std::optional<Error> error;  // with kError: why nothing could follow the tokens there are
   GenerateTimings timings;
+  std::optional<SpeculationCounts> speculation;  // with a drafter
 };
 
 /// What a caller sees while tokens come; return false to cancel.
@@ -48,6 +59,8 @@ struct GenerateSink {
   std::function<bool(std::string_view text)> on_text;
   std::function<bool(std::size_t done, std::size_t total)> on_prefill;  // tokens
 };
+
+class Answer;
 
 /// One stream of text over one sequence of the engine that keeps its cache between calls: the next
 /// prompt computes only what differs from what is cached.
@@ -65,9 +78,9 @@ class Session {
 
  private:
   void reuse_prefix(std::span<const TokenId> prompt);
-  Result<GenerateResult> decode(const GenerateRequest& request, const GenerateSink& sink,
-                                StepLogits logits, Sampler& sampler, StopMatcher& stops,
-                                GenerateResult result);
+  /// Computes `token` and what may follow it, and puts the next token to compute in its place.
+  Status advance(const GenerateRequest& request, Answer& answer, std::optional<TokenId>& token,
+                 GenerateResult& result);
 
   Engine& engine_;
   SequenceId sequence_;
