@@ -57,6 +57,11 @@ std::string report_figures(const RunReport& report, bool with_seed) {
   out += fmt::format("cache    {} in {} pages of {} tokens, {} per token ({})\n",
                      format_byte_size(stats.bytes_used), pages_in_use(stats), stats.page_size,
                      format_byte_size(engine.spec().kv_bytes_per_token(type)), kv_type_name(type));
+  if (result.speculation) {
+    const SpeculationCounts& counts = *result.speculation;
+    out += fmt::format("guesses  {} of {} right, in {} forward passes\n", counts.accepted,
+                       counts.drafted, counts.steps);
+  }
   if (with_seed) out += fmt::format("seed     {}\n", seed);
   return out;
 }
@@ -64,13 +69,18 @@ std::string report_figures(const RunReport& report, bool with_seed) {
 std::string report_turn(const GenerateResult& result, const Engine& engine) {
   const auto& timings = result.timings;
   const KvStats stats = engine.kv().stats();
+  std::string guesses;
+  if (result.speculation)
+    guesses = fmt::format(" ({} of {} guessed)", result.speculation->accepted,
+                          result.speculation->drafted);
   return fmt::format(
-      "[prefill {} tokens, {:.1f} tokens/s, {} from the cache; decode {} tokens, {:.1f} tokens/s; "
+      "[prefill {} tokens, {:.1f} tokens/s, {} from the cache; decode {} tokens, {:.1f} "
+      "tokens/s{}; "
       "cache {} in {} pages]\n",
       timings.prefill_tokens, per_second(timings.prefill_tokens, timings.prefill_s),
       timings.cached_tokens, result.tokens.size(),
-      per_second(timings.decode_tokens, timings.decode_s), format_byte_size(stats.bytes_used),
-      pages_in_use(stats));
+      per_second(timings.decode_tokens, timings.decode_s), guesses,
+      format_byte_size(stats.bytes_used), pages_in_use(stats));
 }
 
 std::string report_json(const RunReport& report, bool with_logprobs) {
@@ -89,6 +99,7 @@ std::string report_json(const RunReport& report, bool with_logprobs) {
       {"error", nullptr},
       {"logprobs", nullptr},
       {"seed", seed},
+      {"speculation", nullptr},
       {"timings",
        json::object{{"load_s", load_s},
                     {"prefill_tokens_per_s", per_second(timings.prefill_tokens, timings.prefill_s)},
@@ -99,6 +110,10 @@ std::string report_json(const RunReport& report, bool with_logprobs) {
                           {"page_size", stats.page_size},
                           {"type", kv_type_name(type)}}}};
   if (result.error) object["error"] = replace_invalid_utf8(result.error->message);
+  if (result.speculation)
+    object["speculation"] = json::object{{"steps", result.speculation->steps},
+                                         {"drafted", result.speculation->drafted},
+                                         {"accepted", result.speculation->accepted}};
   if (with_logprobs) object["logprobs"] = logprobs_json(report);
   return json::serialize(object);
 }

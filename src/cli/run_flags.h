@@ -22,10 +22,13 @@ struct RunFlags {
   bool special = false;
   bool ignore_eos = false;
   bool json = false;
+  std::string speculate = "off";
+  std::size_t draft_tokens = 16;
   // Given at all? An empty text is not the same as none.
   CLI::Option* prompt_option = nullptr;
   CLI::Option* file_option = nullptr;
   CLI::Option* system_option = nullptr;
+  CLI::Option* draft_option = nullptr;
 };
 
 /// The system message, if there is one.
