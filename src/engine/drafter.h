@@ -20,6 +20,8 @@ class Drafter {
   virtual void append(TokenId token) = 0;
   /// The next tokens, at most max_tokens and perhaps none; valid until the next call.
   virtual std::span<const TokenId> draft(std::size_t max_tokens) = 0;
+  /// How long a step of so many tokens took, guesses included.
+  virtual void step_took(std::size_t /*n_tokens*/, double /*seconds*/) {}
 };
 
 }  // namespace quire

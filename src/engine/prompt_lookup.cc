@@ -68,7 +68,10 @@ std::optional<std::size_t> NgramIndex::append(std::span<const TokenId> text) {
 
 // --- PromptLookup --------------------------------------------------------------------------------
 
-PromptLookup::PromptLookup(PromptLookupOptions options) : options_(options) { begin({}); }
+PromptLookup::PromptLookup(PromptLookupOptions options)
+    : cost_(options.row_cost), learns_cost_(options.learns_cost) {
+  begin({});
+}
 
 void PromptLookup::begin(std::span<const TokenId> prompt) {
   text_.clear();
@@ -126,12 +129,16 @@ std::size_t PromptLookup::best_length(std::size_t max_tokens) const {
   for (std::size_t k = 1; k <= max_tokens; ++k) {
     all_right *= hit_rate(match_length_ + k - 1);
     yield += all_right;
-    const double speed = yield / (1 + options_.row_cost * static_cast<double>(k));
+    const double speed = yield / cost_.relative(k + 1);
     if (speed <= best_speed) continue;
     best_speed = speed;
     best = k;
   }
   return best;
+}
+
+void PromptLookup::step_took(std::size_t n_tokens, double seconds) {
+  if (learns_cost_) cost_.observe(n_tokens, seconds);
 }
 
 std::span<const TokenId> PromptLookup::draft(std::size_t max_tokens) {

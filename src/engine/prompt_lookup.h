@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/drafter.h"
+#include "engine/step_cost.h"
 
 namespace quire {
 
@@ -36,8 +37,10 @@ class NgramIndex {
 };
 
 struct PromptLookupOptions {
-  /// What one more token costs a step, as a share of a step of one token (docs/speculation.md).
-  double row_cost = 0.15;
+  /// What one more token costs a step, as a share of a step of one token, until steps have shown
+  /// it.
+  double row_cost = 0.2;
+  bool learns_cost = true;  // else that is how it stays
 };
 
 /// Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): the text
@@ -46,7 +49,8 @@ struct PromptLookupOptions {
 ///
 /// How much to guess follows from what guesses were worth: each token that comes is compared with
 /// the first token that would have been guessed, guessed or not, so that knowing costs no step.
-/// The share of hits is kept apart by the length of the match. The same text gives the same drafts.
+/// The share of hits is kept apart by the length of the match. What is not worth the time that it
+/// takes (StepCost) is not guessed.
 class PromptLookup : public Drafter {
  public:
   explicit PromptLookup(PromptLookupOptions options = {});
@@ -54,6 +58,7 @@ class PromptLookup : public Drafter {
   void begin(std::span<const TokenId> prompt) override;
   void append(TokenId token) override;
   std::span<const TokenId> draft(std::size_t max_tokens) override;
+  void step_took(std::size_t n_tokens, double seconds) override;
 
   /// Where in the text the next token is guessed from, if anywhere.
   std::optional<std::size_t> source() const { return source_; }
@@ -74,7 +79,8 @@ class PromptLookup : public Drafter {
   /// The number of tokens that makes a step yield the most for its cost.
   std::size_t best_length(std::size_t max_tokens) const;
 
-  PromptLookupOptions options_;
+  StepCost cost_;  // what begin() does not forget: it is the machine's, not the text's
+  bool learns_cost_;
   std::vector<TokenId> text_;
   std::array<NgramIndex, 4> indexes_{NgramIndex(8), NgramIndex(4), NgramIndex(3), NgramIndex(2)};
   std::array<HitRate, 5> rates_;  // by match length

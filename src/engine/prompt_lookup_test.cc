@@ -85,7 +85,7 @@ RC_GTEST_PROP(PromptLookup, IsWhatASearchOfTheWholeTextFinds, ()) {
   const auto answer = *rc::gen::resize(150, rc::gen::container<Tokens>(symbols));
   const double row_cost = *rc::gen::element(0.02, 0.2, 0.7);
   const auto max_tokens = *rc::gen::inRange<std::size_t>(0, 20);
-  PromptLookup lookup({.row_cost = row_cost});
+  PromptLookup lookup({.row_cost = row_cost, .learns_cost = false});
   if (*rc::gen::arbitrary<bool>()) {  // an earlier text leaves nothing behind
     lookup.begin(answer);
     for (const TokenId token : prompt) lookup.append(token);
@@ -149,7 +149,7 @@ TEST(PromptLookup, WithoutRepetitionThereAreNoGuesses) {
 TEST(PromptLookup, CopiesMoreTheLongerItWasRight) {
   Tokens prompt(200);
   std::iota(prompt.begin(), prompt.end(), 0);
-  PromptLookup lookup({.row_cost = 0.2});
+  PromptLookup lookup({.row_cost = 0.2, .learns_cost = false});
   lookup.begin(prompt);
   std::size_t first = 0;
   std::size_t last = 0;
@@ -164,10 +164,26 @@ TEST(PromptLookup, CopiesMoreTheLongerItWasRight) {
 }
 
 TEST(PromptLookup, AGuessThatMeetsThePresentRepeatsItself) {
-  PromptLookup lookup({.row_cost = 0.01});
+  PromptLookup lookup({.row_cost = 0.01, .learns_cost = false});
   lookup.begin({});
   for (std::size_t i = 0; i < 40; ++i) lookup.append(i % 2 == 0 ? 7 : 8);
   EXPECT_EQ(drafted(lookup, 5), (Tokens{7, 8, 7, 8, 7}));
+}
+
+TEST(PromptLookup, GuessesThatCostMoreThanTheyYieldAreNotMade) {
+  Tokens prompt(200);
+  std::iota(prompt.begin(), prompt.end(), 0);
+  PromptLookup lookup;
+  lookup.begin(prompt);
+  for (TokenId token = 50; token < 90; ++token) lookup.append(token);
+  EXPECT_GT(lookup.draft(16).size(), 4u);
+  lookup.step_took(1, 1);
+  lookup.step_took(2, 2.1);
+  for (std::size_t n = 3; n <= 17; ++n) lookup.step_took(n, 1.0 + static_cast<double>(n));
+  EXPECT_TRUE(lookup.draft(16).empty());
+  lookup.begin(prompt);  // another text, the same machine
+  for (TokenId token = 50; token < 90; ++token) lookup.append(token);
+  EXPECT_TRUE(lookup.draft(16).empty());
 }
 
 // Pairs that come again and again, followed by something else each time.

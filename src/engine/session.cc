@@ -86,13 +86,14 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request, const G
 
 Status Session::advance(const GenerateRequest& request, Answer& answer,
                         std::optional<TokenId>& token, GenerateResult& result) {
-  std::vector<TokenId> tokens = {*token};
-  if (request.drafter != nullptr) {
-    // Every row is followed by a token, for which the answer and so the context must have room.
-    const std::size_t room = answer.room() - 1;
-    const auto draft = request.drafter->draft(std::min(request.max_draft, room));
-    tokens.insert(tokens.end(), draft.begin(), draft.end());
-  }
+  std::span<const TokenId> draft;
+  // Every row is followed by a token, for which the answer and so the context must have room.
+  if (request.drafter != nullptr)
+    draft = request.drafter->draft(std::min(request.max_draft, answer.room() - 1));
+  std::vector<TokenId> tokens;
+  tokens.reserve(1 + draft.size());
+  tokens.push_back(*token);
+  tokens.insert(tokens.end(), draft.begin(), draft.end());
   std::size_t n_kept = 0;
   const auto accept = [&](const StepLogits& logits, std::span<std::size_t> kept) {
     // Row i is what the model says after tokens[i]. What the sampler makes of it, from the same
@@ -102,17 +103,21 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
     } while (token && n_kept < tokens.size() && tokens[n_kept] == *token);
     kept[0] = n_kept;
   };
+  const Stopwatch watch;
   const auto step = [&] {
     const StepItem item{.sequence = sequence_, .tokens = tokens, .logits = LogitsWanted::kAll};
     return engine_.step(std::span(&item, 1), accept);
   };
   auto done = step();
-  if (!done && tokens.size() > 1) {  // for want of pages, or numbers of a guess overflowed
-    tokens.resize(1);
+  const bool failed = !done;
+  if (failed && tokens.size() > 1) {  // for want of pages, or numbers of a guess overflowed
+    tokens.erase(tokens.begin() + 1, tokens.end());
     done = step();
   }
   if (!done) return fail(std::move(done).error());
 
+  if (request.drafter != nullptr && !failed)
+    request.drafter->step_took(tokens.size(), watch.seconds());
   cached_.insert(cached_.end(), tokens.begin(),
                  tokens.begin() + static_cast<std::ptrdiff_t>(n_kept));
   result.timings.decode_tokens += n_kept;

@@ -54,7 +54,7 @@ std::size_t accepted_of(const char* name, KvType kv_type) {
       request.sampling.n_logprobs = 2;
       Session session(*engine);
       const Seen expected = ask(session, request);
-      PromptLookup lookup;
+      PromptLookup lookup({.row_cost = 0.1, .learns_cost = false});
       request.drafter = &lookup;
       const Seen seen = ask(session, request);
       expect_same(seen, expected);

@@ -64,7 +64,7 @@ Seen expect_guesses_change_nothing(Engine& engine, const GenerateRequest& reques
       EXPECT_TRUE(engine.kv().validate());
       if (::testing::Test::HasFailure()) return expected;
     }
-  PromptLookup lookup({.row_cost = 0.01});
+  PromptLookup lookup({.row_cost = 0.01, .learns_cost = false});
   Session session(engine);
   expect_same(ask(session, with(request, lookup), cancel_after), expected);
   // The cache is what it should be: the same again, from it.
