@@ -14,8 +14,9 @@ inline constexpr std::size_t kActivationBlock = 32;
 /// Tokens that lie side by side, so that a tile of them is one stream of memory.
 inline constexpr std::size_t kTokenTile = 8;
 
-/// Steps of the first int8 term in one step of the second.
-inline constexpr std::int32_t kCoarseSteps = 254;
+/// Steps of the first int8 term in one step of the second: a power of two, since every product of
+/// the second is multiplied by it.
+inline constexpr std::int32_t kCoarseSteps = 128;
 
 /// Columns of an outlier line: those of one line of a packed panel.
 inline constexpr std::size_t kOutlierColumns = 4;
