@@ -69,16 +69,11 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
   escaped_.reserve(
       static_cast<std::size_t>(std::ranges::count(data_.kinds, TokenKind::kUserDefined)));
 
-  std::vector<PrefixMatcher::Entry> control;
-  std::vector<PrefixMatcher::Entry> user_defined;
+  std::vector<TextMatcher::Entry> user_defined;
   for (std::size_t i = 0; i < n; ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string& token = data_.tokens[i];
     switch (data_.kinds[i]) {
-      case TokenKind::kControl:
-      case TokenKind::kUnknown:
-        control.push_back({token, id});
-        break;
       case TokenKind::kUserDefined:
         // Files hold them with plain spaces, SentencePiece with escaped ones.
         escaped_.push_back(replace_all(token, " ", kSpace));
@@ -94,14 +89,15 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
       case TokenKind::kNormal:
         pieces_.insert(token, id);
         break;
+      case TokenKind::kControl:
+      case TokenKind::kUnknown:
       case TokenKind::kUnused:
         break;
     }
   }
   // After the ordinary tokens, which win where a text is both.
-  for (const PrefixMatcher::Entry& entry : user_defined) pieces_.insert(entry.text, entry.id);
-  control_ = PrefixMatcher(std::move(control));
-  user_defined_ = PrefixMatcher(std::move(user_defined));
+  for (const TextMatcher::Entry& entry : user_defined) pieces_.insert(entry.text, entry.id);
+  user_defined_ = TextMatcher(std::move(user_defined));
 }
 
 Result<std::vector<TokenId>> SpmTokenizer::encode(std::string_view text,
@@ -113,16 +109,12 @@ Result<std::vector<TokenId>> SpmTokenizer::encode(std::string_view text,
   }
   std::vector<TokenId> ids;
   std::size_t start = 0;
-  for (std::size_t at = 0; special == ParseSpecial::kYes && at < text.size();) {
-    const auto match = control_.longest(text.substr(at));
-    if (!match) {
-      ++at;
-      continue;
+  if (special == ParseSpecial::kYes) {
+    for (const auto& [begin, match] : control_tokens().split(text)) {
+      encode_plain(text.substr(start, begin - start), ids);
+      ids.push_back(match.id);
+      start = begin + match.length;
     }
-    encode_plain(text.substr(start, at - start), ids);
-    ids.push_back(match->id);
-    at += match->length;
-    start = at;
   }
   encode_plain(text.substr(start), ids);
   return ids;
@@ -141,17 +133,19 @@ void SpmTokenizer::encode_plain(std::string_view text, std::vector<TokenId>& ids
   escaped.reserve(text.size() + 2 * static_cast<std::size_t>(std::ranges::count(text, ' ')));
   std::vector<SpmSymbol> symbols;
   symbols.reserve(text.size());
-  while (!text.empty()) {
-    const auto match = user_defined_.longest(text);
-    const std::size_t length = match ? match->length : utf8_step(text).length;
+  const auto user_defined = user_defined_.all(text);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const bool frozen = user_defined[at].length > 0;
+    const std::size_t length = frozen ? user_defined[at].length : utf8_step(rest).length;
     const std::size_t start = escaped.size();
-    escaped.append(!match && text[0] == ' ' ? kSpace : text.substr(0, length));
+    escaped.append(!frozen && rest[0] == ' ' ? kSpace : rest.substr(0, length));
     const int index = static_cast<int>(symbols.size());
     symbols.push_back({.text = std::string_view(escaped).substr(start),
-                       .frozen = match.has_value(),
+                       .frozen = frozen,
                        .previous = index - 1,
                        .next = index + 1});
-    text.remove_prefix(length);
+    at += length;
   }
   if (symbols.empty()) return;
   symbols.back().next = -1;

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "text/prefix_matcher.h"
+#include "text/text_matcher.h"
 #include "text/token_index.h"
 #include "text/tokenizer.h"
 
@@ -29,8 +29,7 @@ class SpmTokenizer final : public Tokenizer {
   void spell_in_bytes(std::string_view text, std::vector<TokenId>& ids) const;
 
   std::vector<std::string> escaped_;     // user-defined tokens with U+2581 for spaces
-  PrefixMatcher control_;                // in raw text
-  PrefixMatcher user_defined_;           // in normalized text
+  TextMatcher user_defined_;             // in normalized text
   TokenIndex pieces_;                    // what merging may make
   std::array<TokenId, 256> byte_ids_{};  // -1: the vocabulary has none
 };

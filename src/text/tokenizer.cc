@@ -62,11 +62,16 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)) {
   for (const auto& id : {data_.eos, data_.eot, data_.eom}) {
     if (id) end_ids_.push_back(*id);
   }
+  std::vector<TextMatcher::Entry> control;
   for (std::size_t i = 0; i < data_.tokens.size(); ++i) {
     if (data_.kinds[i] == TokenKind::kControl && std::ranges::count(kEndNames, data_.tokens[i])) {
       end_ids_.push_back(static_cast<TokenId>(i));
     }
+    if (data_.kinds[i] == TokenKind::kControl || data_.kinds[i] == TokenKind::kUnknown) {
+      control.push_back({data_.tokens[i], static_cast<TokenId>(i)});
+    }
   }
+  control_tokens_ = TextMatcher(std::move(control));
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::create(TokenizerData data) {

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "text/text_matcher.h"
 
 namespace quire {
 
@@ -60,6 +61,8 @@ class Tokenizer {
 
   const TokenizerData& data() const { return data_; }
   std::size_t vocab_size() const { return data_.tokens.size(); }
+  /// The texts that encode() takes for special tokens with kYes and for plain text with kNo.
+  const TextMatcher& control_tokens() const { return control_tokens_; }
   /// EOS, EOT, EOM and every control token that is known to end an answer.
   bool is_end_of_generation(TokenId id) const;
   /// ids with exactly one BOS in front if the model wants one.
@@ -71,6 +74,7 @@ class Tokenizer {
 
  private:
   std::vector<TokenId> end_ids_;
+  TextMatcher control_tokens_;
 };
 
 /// Turns tokens into text as they come: a character split over tokens is held back until whole.
