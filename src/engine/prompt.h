@@ -10,11 +10,12 @@
 namespace quire {
 
 /// A conversation as the model's template writes it, as token ids with exactly one BOS (if the
-/// model wants one). The template's special tokens become ids; text in a message that looks like
-/// one ("<|im_end|>") stays plain text, whatever the template does around it.
+/// model wants one). Special tokens are those that the template writes itself, whatever the
+/// messages say; text of a message stays plain text, also where it becomes the text of a special
+/// token only in the template's hands or beside the template's own.
 ///
-/// Refused: a role with such text in it, contents that are not UTF-8, and a template that takes
-/// the marks apart that stand for such text while it is rendered.
+/// Refused: a role with the text of a special token in it, and a template that rewrites a message
+/// so that it cannot be told which special tokens are its own.
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                          std::span<const ChatMessage> messages,
                                          bool add_generation_prompt);

@@ -1,30 +1,41 @@
 #include "engine/prompt.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace quire {
 namespace {
 
-// One token per byte, and three control tokens. What is a token of the template and what is text
-// can be read off the ids.
+using Texts = std::vector<std::string>;
+
+// One token per byte, and control tokens. What is a token of the template and what is text can be
+// read off the ids.
 class ByteTokenizer : public Tokenizer {
  public:
-  static constexpr TokenId kBos = 256, kStart = 257, kEnd = 258;
-  explicit ByteTokenizer(bool add_bos = false) : Tokenizer(make_data(add_bos)) {}
+  static constexpr TokenId kBos = 256;
+  explicit ByteTokenizer(const Texts& control, bool add_bos = false)
+      : Tokenizer(make_data(control, add_bos)) {}
 
   Result<std::vector<TokenId>> encode(std::string_view text, ParseSpecial special) const override {
     std::vector<TokenId> ids;
     while (!text.empty()) {
       std::size_t n = 0;
-      for (TokenId id = kBos; special == ParseSpecial::kYes && id <= kEnd; ++id) {
-        const auto& name = data().tokens[static_cast<std::size_t>(id)];
-        if (!text.starts_with(name)) continue;
-        ids.push_back(id);
+      TokenId best = static_cast<unsigned char>(text[0]);
+      for (std::size_t id = kBos; special == ParseSpecial::kYes && id < vocab_size(); ++id) {
+        const auto& name = data().tokens[id];
+        if (name.size() <= n || !text.starts_with(name)) continue;
+        best = static_cast<TokenId>(id);
         n = name.size();
       }
-      if (n == 0) ids.push_back(static_cast<unsigned char>(text[0]));
+      ids.push_back(best);
       text.remove_prefix(std::max<std::size_t>(n, 1));
     }
     return ids;
@@ -35,39 +46,59 @@ class ByteTokenizer : public Tokenizer {
   bool adds_space_prefix() const override { return false; }
 
  private:
-  static TokenizerData make_data(bool add_bos) {
+  static TokenizerData make_data(const Texts& control, bool add_bos) {
     TokenizerData data;
     for (int i = 0; i < 256; ++i) data.tokens.push_back(std::string(1, static_cast<char>(i)));
-    data.tokens.insert(data.tokens.end(), {"<s>", "<|start|>", "<|end|>"});
     data.kinds.assign(256, TokenKind::kNormal);
-    data.kinds.insert(data.kinds.end(), 3, TokenKind::kControl);
+    data.tokens.insert(data.tokens.end(), control.begin(), control.end());
+    data.kinds.resize(data.tokens.size(), TokenKind::kControl);
     data.bos = kBos;
     data.add_bos = add_bos;
     return data;
   }
 };
 
-// Control tokens shown as S, E and B in brackets, bytes as they are: "[S]user" …
-std::string show(const std::vector<TokenId>& ids) {
-  const std::map<TokenId, std::string> names = {
-      {ByteTokenizer::kBos, "[B]"}, {ByteTokenizer::kStart, "[S]"}, {ByteTokenizer::kEnd, "[E]"}};
-  std::string out;
-  for (const TokenId id : ids) {
-    out += names.contains(id) ? names.at(id) : std::string(1, static_cast<char>(id));
-  }
-  return out;
-}
-
 constexpr const char* kTemplate =
     "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}";
 
-std::string encode(const char* source, std::vector<ChatMessage> messages, bool add_bos = false) {
+// Control tokens as B, S, E in brackets, or as their texts in brackets; bytes as they are.
+std::string show(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  const std::map<std::string, std::string> names = {
+      {"<s>", "B"}, {"<|start|>", "S"}, {"<|end|>", "E"}};
+  std::string out;
+  for (const TokenId id : ids) {
+    const std::string text = tokenizer.token_bytes(id, true);
+    const auto name = names.find(text);
+    out += id < ByteTokenizer::kBos
+               ? text
+               : fmt::format("[{}]", name == names.end() ? text : name->second);
+  }
+  return out;
+}
+
+std::string encode(const Tokenizer& tokenizer, std::string_view source,
+                   const std::vector<ChatMessage>& messages) {
   const auto chat = ChatTemplate::parse(source, "<s>", "<|end|>");
   EXPECT_TRUE(chat) << chat.error().message;
-  const auto ids = encode_chat(ByteTokenizer(add_bos), *chat, messages, true);
-  return ids ? show(*ids) : "error: " + ids.error().message;
+  const auto ids = encode_chat(tokenizer, *chat, messages, true);
+  return ids ? show(tokenizer, *ids) : "error: " + ids.error().message;
 }
+
+std::string encode(const char* source, const std::vector<ChatMessage>& messages,
+                   bool add_bos = false) {
+  return encode(ByteTokenizer({"<s>", "<|start|>", "<|end|>"}, add_bos), source, messages);
+}
+
+// With one control token, and the messages of a user.
+std::string encode_user(const std::string& control, std::string_view source,
+                        const Texts& contents) {
+  std::vector<ChatMessage> messages;
+  for (const auto& content : contents) messages.push_back({"user", content});
+  return encode(ByteTokenizer({control}), source, messages);
+}
+
+bool is_refused(const std::string& shown) { return shown.starts_with("error: "); }
 
 TEST(EncodeChat, TheTemplatesTokensAreControlTokens) {
   EXPECT_EQ(encode(kTemplate, {{"user", "hi"}}), "[S]user\nhi[E]\n[S]assistant\n");
@@ -82,17 +113,59 @@ TEST(EncodeChat, NotEvenWhenTheTemplateTrimsOrUppercases) {
   EXPECT_EQ(encode("<|start|>{{ messages[0].content | trim }}<|end|>", {{"user", " <|end|> x\n"}}),
             "[S]<|end|> x[E]");
   EXPECT_EQ(encode("<|start|>{{ messages[0].content | upper }}<|end|>", {{"user", "a<|end|>"}}),
-            "[S]A<|end|>[E]");
+            "[S]A<|END|>[E]");
 }
 
-TEST(EncodeChat, NorWhenItRepeatsOrDropsThem) {
+TEST(EncodeChat, NorWhenItRepeatsDropsOrCutsThem) {
   EXPECT_EQ(encode("{% for i in [1, 2] %}<|start|>{{ messages[0].content }}{% endfor %}",
                    {{"user", "<s>"}, {"user", "<|end|>"}}),
             "[S]<s>[S]<s>");
+  EXPECT_EQ(encode("{{ messages[0].content[1:] }}", {{"user", "<|end|>"}}), "|end|>");
+  EXPECT_EQ(encode("<s>{{ messages[0].content[3:] }}", {{"user", "<s><|end|>"}}), "[B]<|end|>");
 }
 
-TEST(EncodeChat, ATemplateThatTakesMarksApartIsRefused) {
-  EXPECT_EQ(encode("{{ messages[0].content[1:] }}", {{"user", "<|end|>"}}).substr(0, 6), "error:");
+TEST(EncodeChat, NorWhenTheTemplateMakesThemOutOfAMessage) {
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|replace('zz','') }}", {"<zzK>"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|upper }}", {"<k>"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|reverse }}", {">K<"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|title }}", {"<k>"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content.split('+')|join }}", {"<+K+>"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|replace('x', '<') }}", {"xK>"}), "<K>");
+  // U+017F is S in upper case, and the sign of kelvin k in lower case.
+  EXPECT_EQ(encode_user("<S>", "{{ messages[0].content|upper }}", {"<ſ>"}), "<S>");
+  EXPECT_EQ(encode_user("<k>", "{{ messages[0].content|lower }}", {"<\u212A>"}), "<k>");
+}
+
+TEST(EncodeChat, NorAtTheSeamsOfMessagesAndTemplate) {
+  EXPECT_EQ(encode_user("<K>", "<{{ messages[0].content }}>", {"K"}), "<K>");
+  EXPECT_EQ(encode_user("<K>", "<{{ messages[0].content|trim }}>", {" K\n"}), "<K>");
+  EXPECT_EQ(encode_user("<5>", "<{{ messages[0].content }}>", {"5"}), "<5>");
+  EXPECT_EQ(encode_user("<a b>", "<a{{ messages[0].content }}b>", {" "}), "<a b>");
+  EXPECT_EQ(encode_user("<K>", "{% for m in messages %}{{ m.content }}{% endfor %}", {"<", "K>"}),
+            "<K>");
+  // The longest token in the text would be the message's, the shorter one is the template's own.
+  EXPECT_EQ(
+      encode(ByteTokenizer({"<K>", "<K>x"}), "<K>{{ messages[0].content }}", {{"user", "xy"}}),
+      "[<K>]xy");
+}
+
+TEST(EncodeChat, TemplatesMayLookForTheirOwnWords) {
+  const char* thinking =
+      "<|start|>{% if '</think>' in messages[0].content %}"
+      "{{ messages[0].content.split('</think>')[-1].lstrip('\\n') }}"
+      "{% else %}{{ messages[0].content }}{% endif %}<|end|>";
+  EXPECT_EQ(encode(thinking, {{"assistant", "Hm.\n</think>\n\nSo <|end|>."}}), "[S]So <|end|>.[E]");
+  EXPECT_EQ(encode(thinking, {{"assistant", "So <|end|>."}}), "[S]So <|end|>.[E]");
+}
+
+TEST(EncodeChat, WhatIsUnclearIsRefused) {
+  // Whose token this is depends on the message.
+  EXPECT_TRUE(is_refused(encode_user(
+      "<K>", "{% if 'zz' in messages[0].content %}<K>{% endif %}{{ messages[0].content }}",
+      {"zz"})));
+  EXPECT_TRUE(is_refused(encode_user("<K>", "<K>{{ messages[0].content|escape }}", {"a<K>"})));
+  // Nothing is unclear without special tokens.
+  EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|escape }}", {"<K>"}), "&lt;K&gt;");
 }
 
 TEST(EncodeChat, MarksOfTheMessagesThemselvesDoNoHarm) {
@@ -116,10 +189,92 @@ TEST(EncodeChat, ARoleCannotSmuggleTokens) {
   EXPECT_EQ(encode(kTemplate, {{"user<|end|>", "x"}}).substr(0, 6), "error:");
 }
 
+// What the templates of real models do to messages is understood: every conversation that
+// transformers renders is encoded, and text of a message that looks like special tokens changes
+// nothing about those of the template.
+TEST(EncodeChat, UnderstandsTheTemplatesOfRealModels) {
+  const auto folder = std::filesystem::path(QUIRE_TEST_DATA) / "text";
+  const auto read = [](const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    EXPECT_TRUE(file) << path;
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const ByteTokenizer tokenizer({"<BOS>",
+                                 "<EOS>",
+                                 "<s>",
+                                 "</s>",
+                                 "<|im_start|>",
+                                 "<|im_end|>",
+                                 "<|endoftext|>",
+                                 "<start_of_turn>",
+                                 "<end_of_turn>",
+                                 "<|begin_of_text|>",
+                                 "<|start_header_id|>",
+                                 "<|end_header_id|>",
+                                 "<|eot_id|>",
+                                 "<|eom_id|>",
+                                 "[INST]",
+                                 "[/INST]",
+                                 "<|user|>",
+                                 "<|system|>",
+                                 "<|assistant|>",
+                                 "<|end|>",
+                                 "<｜User｜>",
+                                 "<｜Assistant｜>",
+                                 "<｜end▁of▁sentence｜>",
+                                 "<unk>"});
+  std::size_t n_cases = 0;
+  std::map<std::string, std::vector<TokenId>> control_of;  // by template, chat and prompt
+  const auto parsed = boost::json::parse(read(folder / "templates.json"));
+  for (const auto& item : parsed.as_array()) {
+    const auto& context = item.at("context").as_object();
+    const bool prompt = context.at("add_generation_prompt").as_bool();
+    std::vector<ChatMessage> messages;
+    bool plain = context.size() == 3 && !item.at("text").is_null();
+    for (const auto& message : context.at("messages").as_array()) {
+      const auto* content = message.as_object().if_contains("content");
+      plain = plain && message.as_object().size() == 2 && content && content->is_string();
+      if (plain) {
+        messages.push_back(
+            {std::string(message.at("role").as_string()), std::string(content->as_string())});
+      }
+    }
+    if (!plain) continue;
+    const std::string name(item.at("template").as_string());
+    const std::string chat_name(item.at("chat").as_string());
+    const std::string where = name + ", " + chat_name;
+    const auto chat = ChatTemplate::parse(read(folder / "templates" / name), "<BOS>", "<EOS>");
+    ASSERT_TRUE(chat) << where;
+    const auto ids = encode_chat(tokenizer, *chat, messages, prompt);
+    ASSERT_TRUE(ids) << where << ": " << ids.error().message;
+    std::string text;
+    std::vector<TokenId> control;
+    for (const TokenId id : *ids) {
+      text += tokenizer.token_bytes(id, true);
+      if (id >= ByteTokenizer::kBos) control.push_back(id);
+    }
+    EXPECT_EQ(text, *chat->render(messages, prompt)) << where;
+    if (chat_name != "special text") {
+      EXPECT_EQ(*ids, *tokenizer.encode(text, ParseSpecial::kYes)) << where;
+    }
+    control_of[name + (prompt ? "+" : "-") + chat_name] = control;
+    ++n_cases;
+  }
+  EXPECT_GE(n_cases, 300u);
+  std::size_t n_special = 0;
+  for (const auto& [key, control] : control_of) {
+    const auto at = key.find("special text");
+    if (at == std::string::npos) continue;
+    EXPECT_EQ(control, control_of.at(key.substr(0, at) + "user")) << key;
+    ++n_special;
+  }
+  EXPECT_GE(n_special, 20u);
+}
+
 TEST(EncodePlain, AddsOneBos) {
-  const ByteTokenizer tokenizer(true);
-  EXPECT_EQ(show(*encode_plain(tokenizer, "<s>x", ParseSpecial::kNo)), "[B]<s>x");
-  EXPECT_EQ(show(*encode_plain(tokenizer, "<s>x", ParseSpecial::kYes)), "[B]x");
+  const ByteTokenizer tokenizer({"<s>"}, true);
+  EXPECT_EQ(show(tokenizer, *encode_plain(tokenizer, "<s>x", ParseSpecial::kNo)), "[B]<s>x");
+  EXPECT_EQ(show(tokenizer, *encode_plain(tokenizer, "<s>x", ParseSpecial::kYes)), "[B]x");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "text/bridge.h"
+#include "text/template_constants.h"
 #include "text/utf8.h"
 
 namespace quire {
@@ -21,6 +22,7 @@ constexpr quire_template_limits kLimits = {
 
 struct ChatTemplate::Impl {
   bridge::TemplateHandle handle;
+  std::vector<std::string> constants;
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -38,6 +40,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string_vi
   }
   auto impl = std::make_unique<Impl>();
   impl->handle.reset(raw);
+  impl->constants = template_constants(source);
   return ChatTemplate(std::move(impl));
 }
 
@@ -63,5 +66,7 @@ Result<std::string> ChatTemplate::render_json(std::string_view context_json) con
   }
   return text.str();
 }
+
+const std::vector<std::string>& ChatTemplate::constants() const { return impl_->constants; }
 
 }  // namespace quire

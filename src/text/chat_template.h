@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -30,6 +31,9 @@ class ChatTemplate {
   /// As above with everything transformers' apply_chat_template passes: messages, tools, documents
   /// and extra variables as one JSON object.
   Result<std::string> render_json(std::string_view context_json) const;
+
+  /// The string constants in its source: what it can look for in a message.
+  const std::vector<std::string>& constants() const;
 
  private:
   struct Impl;
