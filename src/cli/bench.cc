@@ -22,6 +22,7 @@ constexpr const char* kHelp = R"(Examples:
   quire bench model.gguf --prompt 512,4096 --depth 0,4096 --batch 1,16 --kv-type bf16
   quire bench model.gguf --prompt none --depth 0 --generate 128 --json
   quire bench --roofline
+  quire bench model.gguf --prompt 4096 --depth 4096 --dry-run
 
 Measures prompts computed from an empty cache, and tokens decoded one step at a
 time: every --depth (tokens that the cache holds already) with every --batch
@@ -29,7 +30,8 @@ time: every --depth (tokens that the cache holds already) with every --batch
 once to warm up, then --repeat times; the table gives tokens per second, and which
 share that is of what the machine could do at best: reading the packed weights once
 per pass and the cache once per token at the measured bandwidth, or multiplying at
-the measured peaks, whichever takes longer. --roofline measures only these limits.)";
+the measured peaks, whichever takes longer. --roofline measures only these limits,
+--dry-run only says what they come to in each case.)";
 
 constexpr std::size_t kMaxTokens = 10'000'000;
 constexpr std::size_t kMaxBatch = 1024;
@@ -40,7 +42,9 @@ struct BenchFlags {
   std::string depths = "0,512";
   std::string batches = "1,4";
   std::size_t generate = 64;
-  std::size_t repeat = 5;
+  BenchRun run;
+  bool dry_run = false;
+  bool no_limits = false;
   bool roofline = false;
   bool json = false;
   std::vector<const CLI::Option*> model_only;  // make no sense with --roofline
@@ -123,6 +127,21 @@ Result<EngineOptions> plan_options(const EngineOptions& given,
   return options_for_cases(given, spec, cases, available_memory());
 }
 
+/// The samples of every case; none, with no case missing, on a dry run.
+Result<std::vector<BenchSamples>> measure(Engine& engine, const std::vector<BenchCase>& cases,
+                                          const BenchFlags& flags) {
+  if (flags.dry_run) {
+    std::vector<BenchSamples> out;
+    for (const BenchCase& c : cases) out.push_back({.bench_case = c, .seconds = {}});
+    return out;
+  }
+  Bar bar("measuring");
+  auto samples = run_cases(engine, cases, flags.run,
+                           [&](double done, std::string_view name) { return bar(done, name); });
+  bar.finish();
+  return samples;
+}
+
 int bench_model(const BenchFlags& flags) {
   const std::vector<BenchCase> cases = make_plan(flags).cases();
   if (cases.empty()) return usage_error("bench: --prompt and --depth leave nothing to measure");
@@ -135,19 +154,19 @@ int bench_model(const BenchFlags& flags) {
   Engine& engine = **loaded;
 
   InterruptGuard guard;
-  Bar limits("limits");
-  const auto roofline =
-      measure_roofline({.n_threads = engine.options().n_threads},
-                       [&](double done) { return limits(done, "of the machine"); });
-  limits.finish();
-  if (!roofline) return failure(roofline.error());
+  Roofline roofline;
+  if (!flags.no_limits) {
+    Bar bar("limits");
+    const auto measured =
+        measure_roofline({.n_threads = engine.options().n_threads},
+                         [&](double done) { return bar(done, "of the machine"); });
+    bar.finish();
+    if (!measured) return failure(measured.error());
+    roofline = *measured;
+  }
   if (InterruptGuard::interrupted()) return kExitInterrupted;
 
-  Bar bar("measuring");
-  const auto samples =
-      run_cases(engine, cases, flags.repeat,
-                [&](double done, std::string_view name) { return bar(done, name); });
-  bar.finish();
+  const auto samples = measure(engine, cases, flags);
   if (!samples) return failure(samples.error());
   if (samples->empty()) return kExitInterrupted;
 
@@ -157,10 +176,10 @@ int bench_model(const BenchFlags& flags) {
                            .spec = engine.spec(),
                            .cost = cost,
                            .machine = machine,
-                           .roofline = *roofline,
+                           .roofline = flags.no_limits ? nullptr : &roofline,
                            .samples = *samples,
                            .load_s = load_s,
-                           .repeat = flags.repeat};
+                           .run = flags.run};
   Output out;
   out.write(flags.json ? bench_json(report) : bench_text(report));
   return finish(out);
@@ -199,12 +218,18 @@ Command add_bench_command(CLI::App& root) {
   app->add_option("--generate", flags->generate, "Tokens to decode per sequence (default 64)")
       ->type_name("N")
       ->transform(integer_in(1, kMaxTokens));
-  app->add_option("--repeat", flags->repeat, "Times to measure each case (default 5)")
+  app->add_option("--repeat", flags->run.repeat, "Times to measure each case (default 5)")
       ->type_name("N")
       ->transform(integer_in(1, 1000));
-  for (const char* name :
-       {"MODEL", "--page-size", "--kv-memory", "--kv-type", "--prefill-chunk", "--reference",
-        "--prompt", "--depth", "--batch", "--generate", "--repeat"}) {
+  app->add_flag("--greedy", flags->run.greedy,
+                "Choose the likeliest token of every row while decoding, and count its time");
+  CLI::Option* dry_run = app->add_flag(
+      "--dry-run", flags->dry_run, "Compute nothing, only say what the machine's limits come to");
+  app->add_flag("--no-limits", flags->no_limits, "Do not measure what the machine can do at best")
+      ->excludes(dry_run);
+  for (const char* name : {"MODEL", "--page-size", "--kv-memory", "--kv-type", "--prefill-chunk",
+                           "--reference", "--prompt", "--depth", "--batch", "--generate",
+                           "--repeat", "--greedy", "--dry-run", "--no-limits"}) {
     flags->model_only.push_back(app->get_option(name));
   }
   app->add_flag("--roofline", flags->roofline,

@@ -119,13 +119,13 @@ TEST(BenchOptions, TheMemoryPlannedIsEnough) {
       auto options = options_for_cases(given, spec, cases, 1 << 30);
       ASSERT_TRUE(options);
       const auto engine = testing::load(*options);
-      const auto samples = run_cases(*engine, cases, 1, {});
+      const auto samples = run_cases(*engine, cases, {.repeat = 1}, {});
       ASSERT_TRUE(samples) << name << " " << depth << ": " << samples.error().message;
       EXPECT_EQ(samples->size(), 2u);
       EXPECT_EQ(engine->kv().stats().bytes_used, 0u);
       if (std::string_view(name) != "llama_mha_d64") continue;
       options->kv_memory -= 1;
-      EXPECT_FALSE(run_cases(*testing::load(*options), cases, 1, {})) << depth;
+      EXPECT_FALSE(run_cases(*testing::load(*options), cases, {.repeat = 1}, {})) << depth;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/stopwatch.h"
 #include "sample/random.h"
+#include "sample/sampler.h"
 
 namespace quire {
 namespace {
@@ -47,11 +48,15 @@ class Sequences {
 
 class Runner {
  public:
-  Runner(Engine& engine, std::span<const BenchCase> cases, std::size_t repeat,
-         const BenchProgress& progress)
-      : engine_(engine), repeat_(repeat), progress_(progress), tokens_(engine.tokenizer()) {
+  Runner(Engine& engine, std::span<const BenchCase> cases, const BenchRun& run,
+         const BenchProgress& progress, Sampler greedy)
+      : engine_(engine),
+        run_(run),
+        progress_(progress),
+        tokens_(engine.tokenizer()),
+        greedy_(std::move(greedy)) {
     for (const BenchCase& c : cases) {
-      total_ += prepare_cost(c) + sample_cost(c) * static_cast<double>(repeat + 1);
+      total_ += prepare_cost(c) + sample_cost(c) * static_cast<double>(run.repeat + 1);
     }
   }
 
@@ -81,7 +86,7 @@ class Runner {
   }
 
   Status run_prefill(BenchSamples& out) {
-    for (std::size_t i = 0; i <= repeat_; ++i) {
+    for (std::size_t i = 0; i <= run_.repeat; ++i) {
       const auto tokens = tokens_.take(out.bench_case.prompt);
       Sequences sequences(engine_);
       const SequenceId sequence = sequences.add(engine_.add_sequence());
@@ -103,14 +108,14 @@ class Runner {
       if (c.depth > 0) QUIRE_RETURN_IF_ERROR(prefill(sequence, tokens_.take(c.depth)));
       if (stopped_) return {};
     }
-    for (std::size_t i = 0; i <= repeat_; ++i) {
+    for (std::size_t i = 0; i <= run_.repeat; ++i) {
       // Forks, so that every repetition begins at the same depth, windows or not.
       Sequences forks(engine_);
       for (const SequenceId parent : filled.ids()) {
         QUIRE_ASSIGN_OR_RETURN(const SequenceId child, engine_.fork(parent));
         forks.add(child);
       }
-      const auto tokens = tokens_.take(c.tokens());
+      auto tokens = tokens_.take(c.tokens());
       const Stopwatch watch;
       QUIRE_RETURN_IF_ERROR(decode(forks.ids(), tokens));
       const double seconds = watch.seconds();
@@ -121,7 +126,7 @@ class Runner {
   }
 
   /// One token of each sequence per step.
-  Status decode(std::span<const SequenceId> sequences, std::span<const TokenId> tokens) {
+  Status decode(std::span<const SequenceId> sequences, std::span<TokenId> tokens) {
     const double cost = kStepCost + static_cast<double>(sequences.size());
     std::vector<StepItem> items(sequences.size());
     for (std::size_t at = 0; at < tokens.size(); at += items.size()) {
@@ -129,16 +134,24 @@ class Runner {
       for (std::size_t i = 0; i < items.size(); ++i) {
         items[i] = {.sequence = sequences[i], .tokens = tokens.subspan(at + i, 1)};
       }
-      QUIRE_RETURN_IF_ERROR(engine_.step(items));
+      QUIRE_ASSIGN_OR_RETURN(const StepLogits logits, engine_.step(items));
+      if (!run_.greedy) continue;
+      // The last step's tokens are chosen, too: as many as there are steps.
+      const std::size_t next = at + items.size() < tokens.size() ? at + items.size() : at;
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        QUIRE_ASSIGN_OR_RETURN(const SampledToken sampled, greedy_.sample(logits.row(i)));
+        tokens[next + i] = sampled.token;
+      }
     }
     done_ += cost;
     return {};
   }
 
   Engine& engine_;
-  std::size_t repeat_;
+  BenchRun run_;
   const BenchProgress& progress_;
   RandomTokens tokens_;
+  Sampler greedy_;  // has no state that one sequence could leave to another
   std::string name_;
   double total_ = 0;
   double done_ = 0;
@@ -182,9 +195,12 @@ std::vector<TokenId> RandomTokens::take(std::size_t n) {
 }
 
 Result<std::vector<BenchSamples>> run_cases(Engine& engine, std::span<const BenchCase> cases,
-                                            std::size_t repeat, const BenchProgress& progress) {
+                                            const BenchRun& run, const BenchProgress& progress) {
   std::vector<BenchSamples> out;
-  Runner runner(engine, cases, repeat, progress);
+  SamplerParams params;
+  params.temperature = 0;
+  QUIRE_ASSIGN_OR_RETURN(Sampler greedy, Sampler::create(params, engine.spec().n_vocab));
+  Runner runner(engine, cases, run, progress, std::move(greedy));
   if (!runner.has_tokens()) {
     return fail(ErrorCode::kUnsupported, "the vocabulary has no ordinary token to compute with");
   }

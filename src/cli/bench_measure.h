@@ -38,12 +38,17 @@ class RandomTokens {
   std::uint64_t drawn_ = 0;
 };
 
+struct BenchRun {
+  std::size_t repeat = 5;
+  bool greedy = false;  // decode the likeliest tokens, chosen as `quire run` does, not given ones
+};
+
 /// Asked before each forward pass; `case_name` is the case in progress. False ends it.
 using BenchProgress = std::function<bool(double done, std::string_view case_name)>;
 
-/// Each case once to warm up, then `repeat` times. When `progress` ends it, what was measured until
-/// then is returned; an error names its case.
+/// Each case once to warm up, then `run.repeat` times. When `progress` ends it, what was measured
+/// until then is returned; an error names its case.
 Result<std::vector<BenchSamples>> run_cases(Engine& engine, std::span<const BenchCase> cases,
-                                            std::size_t repeat, const BenchProgress& progress);
+                                            const BenchRun& run, const BenchProgress& progress);
 
 }  // namespace quire

@@ -57,13 +57,14 @@ TEST_F(RunCases, RepeatsEachAfterAWarmUp) {
   const auto engine = load();
   std::vector<std::string> names;
   double last = 0;
-  const auto samples = run_cases(*engine, cases_, 2, [&](double done, std::string_view name) {
-    EXPECT_GE(done, last);
-    EXPECT_LE(done, 1);
-    last = done;
-    if (names.empty() || names.back() != name) names.emplace_back(name);
-    return true;
-  });
+  const auto samples =
+      run_cases(*engine, cases_, {.repeat = 2}, [&](double done, std::string_view name) {
+        EXPECT_GE(done, last);
+        EXPECT_LE(done, 1);
+        last = done;
+        if (names.empty() || names.back() != name) names.emplace_back(name);
+        return true;
+      });
   ASSERT_TRUE(samples) << samples.error().message;
   ASSERT_EQ(samples->size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -76,11 +77,21 @@ TEST_F(RunCases, RepeatsEachAfterAWarmUp) {
   EXPECT_EQ(engine->kv().stats().bytes_used, 0u);
 }
 
+// The same work with the choice of tokens in it.
+TEST_F(RunCases, GreedyDecodingIsMeasuredToo) {
+  const auto engine = load();
+  const auto samples = run_cases(*engine, cases_, {.repeat = 2, .greedy = true}, {});
+  ASSERT_TRUE(samples) << samples.error().message;
+  ASSERT_EQ(samples->size(), 2u);
+  for (const auto& s : *samples) EXPECT_EQ(s.seconds.size(), 2u);
+  EXPECT_EQ(engine->kv().stats().bytes_used, 0u);
+}
+
 // Wherever it is ended, only whole samples count and nothing stays in the cache.
 TEST_F(RunCases, EndWheneverAsked) {
   const auto engine = load();
   std::size_t asked = 0;
-  ASSERT_TRUE(run_cases(*engine, cases_, 2, [&](double, std::string_view) {
+  ASSERT_TRUE(run_cases(*engine, cases_, {.repeat = 2}, [&](double, std::string_view) {
     ++asked;
     return true;
   }));
@@ -88,8 +99,8 @@ TEST_F(RunCases, EndWheneverAsked) {
   std::size_t last_count = 0;
   for (std::size_t limit = 1; limit < total; ++limit) {
     asked = 0;
-    const auto samples =
-        run_cases(*engine, cases_, 2, [&](double, std::string_view) { return ++asked < limit; });
+    const auto samples = run_cases(*engine, cases_, {.repeat = 2},
+                                   [&](double, std::string_view) { return ++asked < limit; });
     ASSERT_TRUE(samples);
     EXPECT_EQ(asked, limit);  // not asked again
     std::size_t count = 0;
@@ -107,7 +118,7 @@ TEST_F(RunCases, EndWheneverAsked) {
 
 TEST_F(RunCases, AFullCacheNamesTheCase) {
   const auto engine = load(2 * 8192);  // a page of each layer
-  const auto samples = run_cases(*engine, cases_, 1, {});
+  const auto samples = run_cases(*engine, cases_, {.repeat = 1}, {});
   ASSERT_FALSE(samples);
   EXPECT_EQ(samples.error().code, ErrorCode::kOutOfMemory);
   EXPECT_TRUE(samples.error().message.starts_with("prefill 40: ")) << samples.error().message;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <fstream>
+#include <initializer_list>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
@@ -17,27 +19,30 @@ namespace {
 
 namespace json = boost::json;
 
-/// A sample beside the limit of what it had to do.
+/// A sample beside the limit of what it had to do, each as far as it was measured.
 struct Reached {
   BenchWork work;  // of one sample
-  BenchLimit limit;
+  std::optional<BenchLimit> limit;
   double tokens = 0;
-  BenchStatistics rate;  // tokens/s
+  std::optional<BenchStatistics> rate;  // tokens/s
 
-  double limit_rate() const { return tokens / limit.seconds(); }
-  double fraction() const { return rate.median / limit_rate(); }
+  double limit_rate() const { return tokens / limit->seconds(); }
+  double fraction() const { return rate->median / limit_rate(); }
   /// Of the bandwidth alone, or of the peaks alone.
-  double bandwidth_fraction() const { return rate.median * limit.memory_s / tokens; }
-  double compute_fraction() const { return rate.median * limit.compute_s / tokens; }
-  const char* bound() const { return limit.memory_s > limit.compute_s ? "memory" : "compute"; }
+  double bandwidth_fraction() const { return rate->median * limit->memory_s / tokens; }
+  double compute_fraction() const { return rate->median * limit->compute_s / tokens; }
+  const char* bound() const { return limit->memory_s > limit->compute_s ? "memory" : "compute"; }
 };
 
 Reached reached(const BenchReport& report, const BenchSamples& samples) {
   const BenchWork work = case_work(report.cost, samples.bench_case, report.options.prefill_chunk);
-  return {.work = work,
-          .limit = work_limit(work, report.roofline),
-          .tokens = static_cast<double>(samples.bench_case.tokens()),
-          .rate = statistics(samples.tokens_per_second())};
+  Reached out{.work = work,
+              .limit = {},
+              .tokens = static_cast<double>(samples.bench_case.tokens()),
+              .rate = {}};
+  if (report.roofline != nullptr) out.limit = work_limit(work, *report.roofline);
+  if (!samples.seconds.empty()) out.rate = statistics(samples.tokens_per_second());
+  return out;
 }
 
 /// Four digits are more than the machine repeats.
@@ -59,7 +64,9 @@ json::object roofline_object(const Roofline& roofline) {
           {"memory_bytes_per_s", roofline.memory_bytes},
           {"cache_bytes_per_s", roofline.cache_bytes},
           {"int8_macs_per_s", roofline.int8_macs},
-          {"f32_macs_per_s", roofline.f32_macs}};
+          {"f32_macs_per_s", roofline.f32_macs},
+          {"bf16_macs_per_s",
+           roofline.bf16_macs > 0 ? json::value(roofline.bf16_macs) : json::value()}};
 }
 
 json::object result_json(const BenchReport& report, const BenchSamples& samples) {
@@ -73,24 +80,65 @@ json::object result_json(const BenchReport& report, const BenchSamples& samples)
     out["batch"] = c.batch;
     out["generate"] = c.generate;
   }
-  const auto rates = samples.tokens_per_second();
-  out["seconds"] = json::array(samples.seconds.begin(), samples.seconds.end());
-  out["tokens_per_s"] = json::object{{"min", r.rate.min},
-                                     {"median", r.rate.median},
-                                     {"max", r.rate.max},
-                                     {"samples", json::array(rates.begin(), rates.end())}};
+  if (r.rate) {
+    const auto rates = samples.tokens_per_second();
+    out["seconds"] = json::array(samples.seconds.begin(), samples.seconds.end());
+    out["tokens_per_s"] = json::object{{"min", r.rate->min},
+                                       {"median", r.rate->median},
+                                       {"max", r.rate->max},
+                                       {"samples", json::array(rates.begin(), rates.end())}};
+  }
   out["per_token"] =
       json::object{{"bytes", static_cast<double>(r.work.bytes()) / r.tokens},
                    {"weight_bytes", static_cast<double>(r.work.weight_bytes) / r.tokens},
                    {"kv_bytes", static_cast<double>(r.work.kv_bytes) / r.tokens},
                    {"int8_macs", static_cast<double>(r.work.int8_macs) / r.tokens},
                    {"f32_macs", static_cast<double>(r.work.f32_macs) / r.tokens}};
-  out["roofline"] = json::object{{"bound", r.bound()},
-                                 {"tokens_per_s", r.limit_rate()},
-                                 {"fraction", r.fraction()},
-                                 {"bandwidth_fraction", r.bandwidth_fraction()},
-                                 {"compute_fraction", r.compute_fraction()}};
+  if (!r.limit) return out;
+  json::object limit{{"bound", r.bound()}, {"tokens_per_s", r.limit_rate()}};
+  if (r.rate) {
+    limit["fraction"] = r.fraction();
+    limit["bandwidth_fraction"] = r.bandwidth_fraction();
+    limit["compute_fraction"] = r.compute_fraction();
+  }
+  out["roofline"] = std::move(limit);
   return out;
+}
+
+std::string settings_text(const BenchReport& report) {
+  const EngineOptions& options = report.options;
+  const BenchRun& run = report.run;
+  return fmt::format(
+      "- settings: {} KV in pages of {}, prefill chunks of {}, {} repetition{}{}{}\n",
+      kv_type_name(options.kv_type), options.page_size, options.prefill_chunk, run.repeat,
+      run.repeat == 1 ? "" : "s", run.greedy ? ", greedy" : "",
+      options.precision == Precision::kReference ? ", f32 reference" : "");
+}
+
+/// Without the columns that were not measured.
+std::string results_text(const BenchReport& report) {
+  const bool has_limits = report.roofline != nullptr;
+  const bool has_rates = !report.samples.empty() && !report.samples[0].seconds.empty();
+  std::vector<std::string> header = {"work"};
+  const auto append = [](std::vector<std::string>& row, std::initializer_list<std::string> cells) {
+    row.insert(row.end(), cells);
+  };
+  if (has_rates) append(header, {"tokens/s, median", "min", "max"});
+  if (has_limits) append(header, {"limit"});
+  if (has_limits && has_rates) append(header, {"reached"});
+  if (has_limits) append(header, {"bound by"});
+  std::vector<std::vector<std::string>> rows;
+  for (const BenchSamples& samples : report.samples) {
+    const Reached r = reached(report, samples);
+    std::vector<std::string>& row = rows.emplace_back(1, samples.bench_case.name());
+    if (has_rates) {
+      append(row, {rate_text(r.rate->median), rate_text(r.rate->min), rate_text(r.rate->max)});
+    }
+    if (has_limits) append(row, {rate_text(r.limit_rate())});
+    if (has_limits && has_rates) append(row, {percent(r.fraction())});
+    if (has_limits) append(row, {r.bound()});
+  }
+  return markdown_table(header, rows);
 }
 
 }  // namespace
@@ -139,7 +187,6 @@ std::string markdown_table(const std::vector<std::string>& header,
 
 std::string bench_text(const BenchReport& report) {
   const EngineOptions& options = report.options;
-  const Roofline& roofline = report.roofline;
   std::string out = fmt::format(
       "- model: {}, {}, {:.1f} MB of packed weights, loaded in {:.2f} s\n",
       printable(options.model.filename().string()), printable(report.spec.architecture),
@@ -147,24 +194,12 @@ std::string bench_text(const BenchReport& report) {
       report.load_s);
   out += fmt::format("- machine: {}, {}, {}\n", printable(report.machine.cpu),
                      threads_text(options.n_threads), report.machine.isa);
-  out +=
-      fmt::format("- limits: reads {} GB/s, {} int8 and {} f32 GMAC/s\n",
-                  giga(roofline.memory_bytes), giga(roofline.int8_macs), giga(roofline.f32_macs));
-  out +=
-      fmt::format("- settings: {} KV in pages of {}, prefill chunks of {}, {} repetition{}{}\n\n",
-                  kv_type_name(options.kv_type), options.page_size, options.prefill_chunk,
-                  report.repeat, report.repeat == 1 ? "" : "s",
-                  options.precision == Precision::kReference ? ", f32 reference" : "");
-  std::vector<std::vector<std::string>> rows;
-  for (const BenchSamples& samples : report.samples) {
-    const Reached r = reached(report, samples);
-    rows.push_back({samples.bench_case.name(), rate_text(r.rate.median), rate_text(r.rate.min),
-                    rate_text(r.rate.max), rate_text(r.limit_rate()), percent(r.fraction()),
-                    r.bound()});
+  if (const Roofline* roofline = report.roofline) {
+    out += fmt::format("- limits: reads {} GB/s, {} int8 and {} f32 GMAC/s\n",
+                       giga(roofline->memory_bytes), giga(roofline->int8_macs),
+                       giga(roofline->f32_macs));
   }
-  return out +
-         markdown_table({"work", "tokens/s, median", "min", "max", "limit", "reached", "bound by"},
-                        rows);
+  return out + settings_text(report) + "\n" + results_text(report);
 }
 
 std::string bench_json(const BenchReport& report) {
@@ -189,8 +224,10 @@ std::string bench_json(const BenchReport& report) {
                                 {"kv_memory", options.kv_memory},
                                 {"page_size", options.page_size},
                                 {"prefill_chunk", options.prefill_chunk},
-                                {"repeat", report.repeat}}},
-      {"roofline", roofline_object(report.roofline)},
+                                {"repeat", report.run.repeat},
+                                {"greedy", report.run.greedy}}},
+      {"roofline",
+       report.roofline == nullptr ? json::value() : json::value(roofline_object(*report.roofline))},
       {"results", std::move(results)}};
   return json::serialize(out) + "\n";
 }
@@ -200,10 +237,12 @@ std::string roofline_text(const BenchMachine& machine, std::span<const Roofline>
   std::vector<std::vector<std::string>> rows;
   for (const Roofline& r : rooflines) {
     rows.push_back({threads_text(r.n_threads), giga(r.memory_bytes), giga(r.cache_bytes),
-                    giga(r.int8_macs), giga(r.f32_macs)});
+                    giga(r.int8_macs), giga(r.f32_macs),
+                    r.bf16_macs > 0 ? giga(r.bf16_macs) : "-"});
   }
-  return out + markdown_table(
-                   {"limits", "memory, GB/s", "cache, GB/s", "int8, GMAC/s", "f32, GMAC/s"}, rows);
+  return out + markdown_table({"limits", "memory, GB/s", "cache, GB/s", "int8, GMAC/s",
+                               "f32, GMAC/s", "bf16, GMAC/s"},
+                              rows);
 }
 
 std::string roofline_json(const BenchMachine& machine, std::span<const Roofline> rooflines) {

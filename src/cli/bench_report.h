@@ -26,10 +26,10 @@ struct BenchReport {
   const ModelSpec& spec;
   const ModelCost& cost;
   const BenchMachine& machine;
-  const Roofline& roofline;
-  std::span<const BenchSamples> samples;
+  const Roofline* roofline = nullptr;     // null: not measured
+  std::span<const BenchSamples> samples;  // without seconds: not measured
   double load_s = 0;
-  std::size_t repeat = 0;
+  BenchRun run;
 };
 
 std::string bench_text(const BenchReport& report);

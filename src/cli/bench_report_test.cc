@@ -34,10 +34,10 @@ class BenchReportTest : public ::testing::Test {
             .spec = spec_,
             .cost = cost_,
             .machine = machine_,
-            .roofline = roofline_,
+            .roofline = &roofline_,
             .samples = samples_,
             .load_s = 1.5,
-            .repeat = 2};
+            .run = {.repeat = 2}};
   }
 
   EngineOptions options_;
@@ -71,6 +71,38 @@ TEST_F(BenchReportTest, TheTableIsMarkdownInAlignedColumns) {
                      "| decode 1 at depth 4, batch 2 |              0.5 | 0.4 | 0.5 |   0.9 |    "
                      "51 % |   memory |\n"))
       << text;
+}
+
+TEST_F(BenchReportTest, WhatWasNotMeasuredHasNoColumnAndNoKey) {
+  BenchReport without_limits = report();
+  without_limits.roofline = nullptr;
+  without_limits.run.greedy = true;
+  const std::string text = bench_text(without_limits);
+  EXPECT_EQ(text.find("limits"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 repetitions, greedy\n"), std::string::npos) << text;
+  EXPECT_TRUE(
+      text.ends_with("| work                         | tokens/s, median | min | max |\n"
+                     "|:-----------------------------|-----------------:|----:|----:|\n"
+                     "| prefill 8                    |              0.6 | 0.4 | 0.8 |\n"
+                     "| decode 1 at depth 4, batch 2 |              0.5 | 0.4 | 0.5 |\n"))
+      << text;
+  const json::value out = json::parse(bench_json(without_limits));
+  EXPECT_TRUE(out.at("roofline").is_null());
+  EXPECT_EQ(out.at("settings").at("greedy"), true);
+  EXPECT_FALSE(out.at("results").at(0).as_object().contains("roofline"));
+
+  const std::vector<BenchSamples> none = {{samples_[0].bench_case, {}}};
+  BenchReport dry = report();
+  dry.samples = none;
+  EXPECT_TRUE(
+      bench_text(dry).ends_with("| work      | limit | bound by |\n"
+                                "|:----------|------:|---------:|\n"
+                                "| prefill 8 |   1.9 |  compute |\n"))
+      << bench_text(dry);
+  const json::value result = json::parse(bench_json(dry)).at("results").at(0);
+  EXPECT_FALSE(result.as_object().contains("tokens_per_s"));
+  EXPECT_DOUBLE_EQ(result.at("roofline").at("tokens_per_s").as_double(), 8 / 4.125);
+  EXPECT_FALSE(result.at("roofline").as_object().contains("fraction"));
 }
 
 TEST_F(BenchReportTest, TheJsonHasSettingsSamplesAndLimits) {
@@ -118,17 +150,21 @@ TEST_F(BenchReportTest, TheJsonHasSettingsSamplesAndLimits) {
 
 TEST(RooflineReport, HasARowOrAnObjectPerNumberOfThreads) {
   const BenchMachine machine{.cpu = "Half\xff a\x1b[2J CPU", .cpus = 2, .isa = "scalar"};
-  const Roofline rooflines[] = {{1, 12.34e9, 56e9, 7e9, 0.96e9}, {2, 20e9, 100e9, 14e9, 2e9}};
-  EXPECT_EQ(roofline_text(machine, rooflines),
-            "- machine: Half\\xff a\\x1b[2J CPU, scalar\n\n"
-            "| limits    | memory, GB/s | cache, GB/s | int8, GMAC/s | f32, GMAC/s |\n"
-            "|:----------|-------------:|------------:|-------------:|------------:|\n"
-            "| 1 thread  |         12.3 |        56.0 |          7.0 |         1.0 |\n"
-            "| 2 threads |         20.0 |       100.0 |         14.0 |         2.0 |\n");
+  const Roofline rooflines[] = {{1, 12.34e9, 56e9, 7e9, 0.96e9, 0},
+                                {2, 20e9, 100e9, 14e9, 2e9, 4e9}};
+  EXPECT_EQ(
+      roofline_text(machine, rooflines),
+      "- machine: Half\\xff a\\x1b[2J CPU, scalar\n\n"
+      "| limits    | memory, GB/s | cache, GB/s | int8, GMAC/s | f32, GMAC/s | bf16, GMAC/s |\n"
+      "|:----------|-------------:|------------:|-------------:|------------:|-------------:|\n"
+      "| 1 thread  |         12.3 |        56.0 |          7.0 |         1.0 |            - |\n"
+      "| 2 threads |         20.0 |       100.0 |         14.0 |         2.0 |          4.0 |\n");
   const json::value out = json::parse(roofline_json(machine, rooflines));
   EXPECT_EQ(out.at("roofline").as_array().size(), 2u);
   EXPECT_EQ(out.at("roofline").at(1), json::parse(R"({"threads": 2, "memory_bytes_per_s": 20e9,
-      "cache_bytes_per_s": 100e9, "int8_macs_per_s": 14e9, "f32_macs_per_s": 2e9})"));
+      "cache_bytes_per_s": 100e9, "int8_macs_per_s": 14e9, "f32_macs_per_s": 2e9,
+      "bf16_macs_per_s": 4e9})"));
+  EXPECT_TRUE(out.at("roofline").at(0).at("bf16_macs_per_s").is_null());
 }
 
 TEST(BenchMachine, IsNamedByTheSystem) {

@@ -28,7 +28,7 @@ constexpr std::size_t kFmaTokens = 16;
 constexpr std::size_t kFmaRepeats = 2'000;
 constexpr std::size_t kLeastSamples = 3;
 constexpr std::size_t kMemoryParts = 8;
-constexpr double kFigures = 4;
+constexpr double kFigures = 5;
 
 std::size_t default_memory_bytes() {
   const long last_cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1 where it is not known
@@ -147,6 +147,17 @@ double measure_int8(Meter& meter, std::size_t n_threads, const Kernels& table) {
   });
 }
 
+double measure_bf16(Meter& meter, std::size_t n_threads, const Kernels& table) {
+  const std::size_t macs = kDotRounds * kDotPeakTokens * kPanelRows * 4;
+  return meter.best(static_cast<double>(macs * n_threads), [&](Worker&, std::size_t) {
+    alignas(64) const std::array<std::uint16_t, 64> weights = {};
+    alignas(64) const std::array<std::uint16_t, kDotPeakTokens * 4> x = {};
+    alignas(64) std::array<float, kDotPeakTokens * kPanelRows> out;
+    table.pair_peak(weights.data(), x.data(), kDotRounds, out.data());
+    keep(out);
+  });
+}
+
 Result<double> measure_f32(Meter& meter, ThreadPool& pool, const Kernels& table) {
   const std::vector<float> values(kPanelRows * kFmaColumns, 0.25f);
   QUIRE_ASSIGN_OR_RETURN(
@@ -185,6 +196,9 @@ Result<Roofline> measure_roofline(const RooflineSettings& settings,
   out.cache_bytes = measure_cache(meter, settings.n_threads, memory, settings.cache_bytes);
   out.int8_macs = measure_int8(meter, settings.n_threads, *table);
   QUIRE_ASSIGN_OR_RETURN(out.f32_macs, measure_f32(meter, *pool, *table));
+  if (table->pair_peak != nullptr) {
+    out.bf16_macs = measure_bf16(meter, settings.n_threads, *table);
+  }
   return out;
 }
 

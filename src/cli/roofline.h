@@ -15,6 +15,7 @@ struct Roofline {
   double cache_bytes = 0;   // read from a thread's own cache
   double int8_macs = 0;     // by the instruction set in use
   double f32_macs = 0;
+  double bf16_macs = 0;  // of pairs; 0 if the instruction set has none
 };
 
 struct RooflineSettings {

@@ -1,6 +1,6 @@
 #pragma once
-// The densest int8 multiply-adds of a tier, fed from registers and the first cache: what the
-// roofline calls the int8 peak. linear() is measured against it.
+// The densest multiply-adds of a tier, fed from registers and the first cache: what the roofline
+// calls the int8 peak, which linear() is measured against, and the bf16 peak.
 
 #include "kernels/kernels.h"
 
@@ -36,6 +36,30 @@ void dot_peak(const std::byte* weights, const std::int8_t* x, std::size_t n_roun
     }
   }
 }
+
+#if defined(__AVX512BF16__)
+void pair_peak(const std::uint16_t* weights, const std::uint16_t* x, std::size_t n_rounds,
+               float* out) {
+  F32x16 acc[kDotPeakTokens];
+#pragma GCC unroll 12
+  for (std::size_t t = 0; t < kDotPeakTokens; ++t) acc[t] = splat(0);
+  for (std::size_t round = 0; round < n_rounds; ++round) {
+    asm volatile("" ::: "memory");
+    const Pairs w0 = load_pairs(weights);
+    const Pairs w1 = load_pairs(weights + 32);
+#pragma GCC unroll 12
+    for (std::size_t t = 0; t < kDotPeakTokens; ++t) {
+      acc[t] = dot_pairs(acc[t], w0, splat_pair(x + t * 4));
+      acc[t] = dot_pairs(acc[t], w1, splat_pair(x + t * 4 + 2));
+    }
+  }
+#pragma GCC unroll 12
+  for (std::size_t t = 0; t < kDotPeakTokens; ++t) store(out + t * kPanelRows, acc[t]);
+}
+constexpr auto kPairPeak = pair_peak;
+#else
+constexpr decltype(Kernels::pair_peak) kPairPeak = nullptr;
+#endif
 
 }  // namespace
 }  // namespace quire

@@ -113,6 +113,11 @@ struct Kernels {
   /// weights [2, 16, 4] are within 0 and 15. Sums must fit 32 bits.
   void (*dot_peak)(const std::byte* weights, const std::int8_t* x, std::size_t n_rounds,
                    std::int32_t* out);
+
+  /// The same of bf16 pairs, null in tiers without an instruction for them: out[t, r] = n_rounds *
+  /// sum_c w[c / 2, r, c % 2] * x[t, c] for kDotPeakTokens tokens, 16 rows and 4 columns.
+  void (*pair_peak)(const std::uint16_t* weights, const std::uint16_t* x, std::size_t n_rounds,
+                    float* out);
 };
 
 /// The table in use: the best tier this CPU runs, unless QUIRE_ISA names another. An unknown or

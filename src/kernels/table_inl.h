@@ -28,6 +28,7 @@ constexpr Kernels make_table(std::string_view name) {
       .attend = attend,
       .merge_splits = merge_splits,
       .dot_peak = dot_peak,
+      .pair_peak = kPairPeak,
   };
 }
 

@@ -71,6 +71,8 @@ def test_the_limits_alone_need_no_model(quire):
     out = json.loads(quire("bench", "--roofline", "--json", "--threads", "2").stdout)
     assert [r["threads"] for r in out["roofline"]] == [1, 2]
     for roofline in out["roofline"]:
+        bf16 = roofline.pop("bf16_macs_per_s")  # null where the CPU has no such instruction
+        assert bf16 is None or bf16 > 0
         assert all(value > 0 for value in roofline.values()) and len(roofline) == 5
     lines = quire("bench", "--roofline", "--threads", "1").stdout.decode().splitlines()
     assert len([line for line in lines if line.startswith("|")]) == 2 + 1
@@ -83,6 +85,30 @@ def test_the_limits_alone_need_no_model(quire):
 def test_kv_memory_that_does_not_suffice_is_refused_before_measuring(quire, args, words):
     text = quire.error("bench", TINY, *SMALL, *args, expect=1)
     assert len(text.splitlines()) == 1 and all(word in text for word in words), text
+
+
+def test_a_dry_run_computes_nothing_but_limits(quire):
+    out = measure(quire, "--dry-run")
+    assert len(out["results"]) == 5 and out["roofline"]["int8_macs_per_s"] > 0
+    whole = {(r["work"], r.get("depth"), r.get("batch")): r["per_token"]
+             for r in measure(quire)["results"]}
+    for result in out["results"]:
+        assert "seconds" not in result and "tokens_per_s" not in result
+        assert result["per_token"] == whole[result["work"], result.get("depth"), result.get("batch")]
+        assert set(result["roofline"]) == {"bound", "tokens_per_s"}
+        assert result["roofline"]["tokens_per_s"] > 0
+    header = next(line for line in quire("bench", TINY, *SMALL, "--dry-run").stdout.decode().split("\n")
+                  if line.startswith("|"))
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["work", "limit", "bound by"]
+
+
+def test_limits_can_be_left_out(quire):
+    out = measure(quire, "--no-limits", "--greedy")
+    assert out["roofline"] is None and out["settings"]["greedy"] is True
+    assert all("roofline" not in r and r["tokens_per_s"]["median"] > 0 for r in out["results"])
+    assert "limit" not in quire("bench", TINY, *SMALL, "--no-limits").stdout.decode()
+    assert "--dry-run" in quire.error("bench", TINY, "--no-limits", "--dry-run", expect=2)
+    assert "--greedy" in quire.error("bench", "--roofline", "--greedy", expect=2)
 
 
 def test_limits_and_a_model_exclude_each_other(quire):
