@@ -28,7 +28,7 @@ PARSER_TESTS := base text kv sample model
 # Whatever has threads runs under the thread sanitizer.
 THREAD_TESTS := base model engine
 
-.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench bench-kernels oracle
+.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench bench-plot bench-kernels oracle
 .PHONY: completions install setup models clean
 
 help: ## list the targets
@@ -80,6 +80,9 @@ format: setup ## format the C++ sources in place
 
 bench: setup build models ## measure quire beside llama.cpp and OpenVINO on real models: ARGS="--rounds 9 --work smollm2-* ..."
 	@tools/bench $(ARGS)
+
+bench-plot: setup ## draw speed against depth and batch from a result of `make bench`: ARGS="FILE"
+	@.venv/bin/python tools/bench_plot $(ARGS)
 
 bench-kernels: setup ## measure the kernels alone: KERNELS='gemv/.*' (. for all)
 	@tools/build bench kernels_bench

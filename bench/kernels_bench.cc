@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "paged_attention.h"
 
 namespace quire {
 namespace {
@@ -147,15 +148,20 @@ void run_attention(benchmark::State& state, const Kernels& table, KvType type, s
   task.layout = layout;
   task.pages = pages.data();
   task.group = group;
-  task.q = q.data();
-  task.q_stride = group * head_dim;
-  task.n_q = n_q;
-  task.q_position = length - n_q;
   const std::size_t size = attention_record_size(head_dim);
   std::vector<float> records(n_q * group * size);
+  std::vector<AttentionQuery> queries;
+  for (std::size_t t = 0; t < n_q; ++t) {
+    queries.push_back({.q = &q[t * group * head_dim],
+                       .position = length - n_q + t,
+                       .records = &records[t * group * size]});
+  }
+  task.queries = queries.data();
+  task.n_queries = n_q;
+  task.record_stride = size;
   for (auto _ : state) {
-    for (std::size_t split = 0; split * kAttentionSplit < length; ++split) {
-      table.attend_split(task, split, records.data(), size);
+    for (std::size_t begin = 0; begin < length; begin += kAttentionSplit) {
+      table.attend(task, {begin, begin + kAttentionSplit});
     }
     benchmark::ClobberMemory();
   }
@@ -193,6 +199,7 @@ int main(int argc, char** argv) {
     quire::register_quantize(*table);
     quire::register_attention(*table);
   }
+  quire::register_paged_attention();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

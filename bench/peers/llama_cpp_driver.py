@@ -9,7 +9,7 @@ from protocol import serve
 
 N_BATCH, N_UBATCH = 2048, 512  # its defaults
 WARM_UP_TOKENS, WARM_UP_STEPS = 512, 4
-KV_TYPES = {"f32": 0, "f16": 1}  # GGML_TYPE_*
+KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30}  # GGML_TYPE_*
 
 
 @llama.llama_log_callback
@@ -27,7 +27,10 @@ class Runner:
         if not self.model:
             raise RuntimeError("llama.cpp cannot load the model")
         context = llama.llama_context_default_params()
-        context.n_ctx = request["context"]
+        self.n_sequences = len(request["prompts"])
+        context.n_seq_max = self.n_sequences
+        context.kv_unified = False  # sequences that share nothing are faster apart
+        context.n_ctx = request["context"] * self.n_sequences
         context.n_batch, context.n_ubatch = N_BATCH, N_UBATCH
         context.n_threads = context.n_threads_batch = request["threads"]
         context.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
@@ -37,39 +40,55 @@ class Runner:
             raise RuntimeError("llama.cpp cannot make a context")
         self.n_vocab = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(self.model))
 
-    def next_token(self, ids: list[int]) -> int:
-        """Computes the ids and takes the likeliest next one.
+        self.batch = llama.llama_batch_init(N_BATCH, 0, 1)
+
+    def next_tokens(self, parts: list[list[int]], position: int) -> list[int]:
+        """Computes a part of each sequence and takes the likeliest next token of each.
 
         By NumPy: llama.cpp's greedy sampler first makes a list of the whole vocabulary, which
         llama-bench does not time either.
         """
-        array = (llama.llama_token * len(ids))(*ids)
-        if llama.llama_decode(self.context, llama.llama_batch_get_one(array, len(ids))) != 0:
+        batch, n, last = self.batch, 0, []
+        for sequence, part in enumerate(parts):
+            for i, token in enumerate(part):
+                batch.token[n] = token
+                batch.pos[n] = position + i
+                batch.n_seq_id[n] = 1
+                batch.seq_id[n][0] = sequence
+                batch.logits[n] = i + 1 == len(part)
+                n += 1
+            last.append(n - 1)
+        batch.n_tokens = n
+        if llama.llama_decode(self.context, batch) != 0:
             raise RuntimeError("llama_decode failed")
-        logits = llama.llama_get_logits_ith(self.context, -1)
-        return int(np.argmax(np.ctypeslib.as_array(logits, shape=(self.n_vocab,))))
+        rows = (llama.llama_get_logits_ith(self.context, i) for i in last)
+        return [int(np.argmax(np.ctypeslib.as_array(row, shape=(self.n_vocab,)))) for row in rows]
 
-    def generate(self, ids: list[int], steps: int) -> tuple[list[int], float, float]:
-        """The tokens, and the seconds for the prompt and for the steps after it."""
+    def generate(self, prompts: list[list[int]],
+                 steps: int) -> tuple[list[list[int]], float, float]:
+        """The tokens of each, and the seconds for the prompts and for the steps after them."""
         llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
+        length, part = len(prompts[0]), N_BATCH // len(prompts)
         started = time.perf_counter()
-        for i in range(0, len(ids), N_BATCH):
-            token = self.next_token(ids[i:i + N_BATCH])
+        for i in range(0, length, part):
+            tokens = self.next_tokens([ids[i:i + part] for ids in prompts], i)
         prefilled = time.perf_counter()
-        tokens = [token]
-        for _ in range(steps):
-            tokens.append(self.next_token(tokens[-1:]))
-        return tokens, prefilled - started, time.perf_counter() - prefilled
+        out = [[token] for token in tokens]
+        for step in range(steps):
+            tokens = self.next_tokens([[token] for token in tokens], length + step)
+            for sequence, token in zip(out, tokens, strict=True):
+                sequence.append(token)
+        return out, prefilled - started, time.perf_counter() - prefilled
 
 
 def work(request: dict) -> dict:
     started = time.perf_counter()
     runner = Runner(request)
     load_s = time.perf_counter() - started
-    ids, steps = request["ids"], request["decode_steps"]
-    runner.generate(ids[:WARM_UP_TOKENS], min(steps, WARM_UP_STEPS))
-    tokens, prefill_s, decode_s = runner.generate(ids, steps)
-    return {"load_s": load_s, "prompt_tokens": len(ids), "tokens": tokens,
+    prompts, steps = request["prompts"], request["decode_steps"]
+    runner.generate([ids[:WARM_UP_TOKENS] for ids in prompts], min(steps, WARM_UP_STEPS))
+    tokens, prefill_s, decode_s = runner.generate(prompts, steps)
+    return {"load_s": load_s, "prompt_tokens": len(prompts[0]), "tokens": tokens,
             "prefill_s": prefill_s, "decode_s": decode_s}
 
 

@@ -1,91 +1,128 @@
-"""A drawing of decode speed against depth, as SVG, from a result alone."""
+"""Drawings of decode speed against depth and against batch, as SVG, from a result alone."""
 
-import math
-from xml.sax.saxutils import escape
+import argparse
+import io
+import json
+import sys
+from pathlib import Path
 
-WIDTH, HEIGHT = 720, 420
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 56, 56
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from .process import ROOT
+from .works import MODELS, SHORT
+
 # Told apart by people who do not see red and green as different, too.
-COLORS = {"quire": "#0072b2", "quire_avx2": "#56b4e9", "other": "#999999", "llama_cpp": "#d55e00",
-          "openvino": "#009e73"}
+STYLES = {"quire": ("#0072b2", "o"), "quire-bf16": ("#56b4e9", "s"), "quire-avx2": ("#cc79a7", "^"),
+          "llama_cpp": ("#d55e00", "D"), "openvino": ("#009e73", "v"), "other": ("#999999", "x")}
+# The same input gives the same bytes: no date, no random ids, text as text.
+SETTINGS = {"svg.hashsalt": "quire", "svg.fonttype": "none", "font.family": "sans-serif",
+            "font.size": 10, "axes.grid": True, "grid.color": "#dddddd", "axes.axisbelow": True}
+PLOTS = {"depth": "tokens in the cache", "batch": "sequences that decode together"}
 
 
-def series(result: dict, model: str) -> dict[str, list[tuple[int, dict]]]:
-    """For each engine (depth, figures) of the decode works, shallow ones first.
+def points_of(result: dict, model: str, plot: str) -> dict[str, int]:
+    """Where the works of the plot stand on its axis."""
+    works = [w for w in result["works"] if w["measures"] == "decode" and w["model"] == model]
+    if plot == "batch":
+        return {w["name"]: w["batch"] for w in works if w["prompt_tokens"] == SHORT}
+    # The middle of the steps: the cache grows while they are timed.
+    return {w["name"]: w["prompt_tokens"] + w["decode_steps"] // 2 for w in works
+            if w["batch"] == 1}
 
-    The depth is the middle of the steps: the cache grows while they are timed.
-    """
-    depths = {w["name"]: w["prompt_tokens"] + w["decode_steps"] // 2 for w in result["works"]
-              if w["measures"] == "decode" and w["model"] == model}
+
+def series(result: dict, model: str, plot: str) -> dict[str, list[tuple[int, dict]]]:
+    """For each engine (place, figures) from left to right."""
+    places = points_of(result, model, plot)
     out: dict[str, list[tuple[int, dict]]] = {}
     for entry in result["summary"]:
-        for engine, figures in entry["cells"].items() if entry["work"] in depths else ():
+        for engine, figures in entry["cells"].items() if entry["work"] in places else ():
             if figures["samples"]:
-                out.setdefault(engine, []).append((depths[entry["work"]], figures))
+                out.setdefault(engine, []).append((places[entry["work"]], figures))
     return {engine: sorted(points, key=lambda p: p[0]) for engine, points in out.items()}
 
 
-def round_step(limit: float, steps: int = 5) -> float:
-    """A step of 1, 2 or 5 times a power of ten that reaches the limit in about `steps`."""
-    if limit <= 0:
-        return 1.0
-    power = 10 ** math.floor(math.log10(limit / steps))
-    return next(m * power for m in (1, 2, 5, 10) if m * power * steps >= limit)
-
-
-def text(x: float, y: float, words: str, anchor: str = "middle", more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
-
-
-def line(x1: float, y1: float, x2: float, y2: float, color: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}"/>'
-
-
-def depth_plot(result: dict, model: str) -> str | None:
-    """The SVG, or None where fewer than two depths were measured."""
-    curves = series(result, model)
-    points = [point for curve in curves.values() for point in curve]
-    if len({depth for depth, _ in points}) < 2:
+def draw(result: dict, model: str, plot: str) -> str | None:
+    """The SVG, or None where fewer than two places were measured."""
+    curves = series(result, model, plot)
+    places = sorted({place for curve in curves.values() for place, _ in curve})
+    if len(places) < 2:
         return None
-    x_step = round_step(max(depth for depth, _ in points))
-    y_step = round_step(max(figures["max"] for _, figures in points))
-    x_limit = math.ceil(max(depth for depth, _ in points) / x_step) * x_step
-    y_limit = math.ceil(max(figures["max"] for _, figures in points) / y_step) * y_step
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        axes = figure.add_subplot()
+        for engine, curve in curves.items():
+            color, marker = STYLES.get(engine, ("#000000", "."))
+            medians = [figures["median"] for _, figures in curve]
+            spread = [[f["median"] - f["min"] for _, f in curve],
+                      [f["max"] - f["median"] for _, f in curve]]
+            axes.errorbar([place for place, _ in curve], medians, yerr=spread, color=color,
+                          marker=marker, markersize=4, capsize=2, label=engine)
+        if plot == "batch":
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(places, [str(place) for place in places])
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        else:
+            axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(PLOTS[plot])
+        axes.set_ylabel("tokens/s")
+        figure.suptitle(f"Decode speed against {plot}, {Path(MODELS[model]).stem}")
+        axes.set_title(subtitle(result), fontsize=8, color="#555555")
+        axes.legend()
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
 
-    def x(depth: float) -> float:
-        return LEFT + depth / x_limit * (WIDTH - LEFT - RIGHT)
 
-    def y(speed: float) -> float:
-        return HEIGHT - BOTTOM - speed / y_limit * (HEIGHT - TOP - BOTTOM)
-
-    title = f"Decode speed against depth, {model}"
+def subtitle(result: dict) -> str:
     settings = result["settings"]
-    subtitle = (f"{result['machine']['cpu']}, {settings['kv_type']} cache, threads: "
-                f"{settings['threads']}, rounds: {settings['rounds']}; medians, lowest to highest")
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-           'font-family="sans-serif" font-size="12">', f"<title>{escape(title)}</title>",
-           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-           text(LEFT, 22, title, "start", ' font-size="16"'),
-           text(LEFT, 40, subtitle, "start", ' fill="#555555"')]
-    for i in range(round(y_limit / y_step) + 1):
-        out += [line(LEFT, y(i * y_step), WIDTH - RIGHT, y(i * y_step), "#dddddd"),
-                text(LEFT - 8, y(i * y_step) + 4, f"{i * y_step:g}", "end")]
-    for i in range(round(x_limit / x_step) + 1):
-        out += [line(x(i * x_step), y(0), x(i * x_step), y(0) + 5, "#555555"),
-                text(x(i * x_step), y(0) + 19, f"{i * x_step:g}")]
-    middle = (TOP + HEIGHT - BOTTOM) / 2
-    out += [text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "tokens in the cache"),
-            text(18, middle, "tokens/s", "middle", f' transform="rotate(-90 18 {middle})"')]
-    for i, (engine, curve) in enumerate(curves.items()):
-        color = COLORS.get(engine, "#000000")
-        path = " ".join(f"{x(d):.1f},{y(f['median']):.1f}" for d, f in curve)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-        for depth, figures in curve:
-            out += [line(x(depth), y(figures["min"]), x(depth), y(figures["max"]), color),
-                    f'<circle cx="{x(depth):.1f}" cy="{y(figures["median"]):.1f}" r="3.5" '
-                    f'fill="{color}"/>']
-        legend = TOP + 10 + 18 * i
-        out += [f'<rect x="{WIDTH - RIGHT - 110}" y="{legend}" width="12" height="12" '
-                f'fill="{color}"/>',
-                text(WIDTH - RIGHT - 92, legend + 10, engine, "start")]
-    return "\n".join([*out, "</svg>", ""])
+    return (f"{result['machine']['cpu']}, {settings['kv_type']} cache if not named, "
+            f"threads: {settings['threads']}, rounds: {settings['rounds']}; medians, lowest to "
+            "highest")
+
+
+def newest(folder: Path, model: str) -> Path | None:
+    """The last result that every plot can be drawn from."""
+    for file in sorted(folder.glob("*.json"), reverse=True):
+        result = json.loads(file.read_text())
+        if all(len({place for curve in series(result, model, plot).values() for place, _ in curve})
+               > 1 for plot in PLOTS):
+            return file
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools/bench_plot", description="Draws a result of tools/bench: speed against depth "
+        "and against batch.")
+    parser.add_argument("result", type=Path, nargs="?", metavar="RESULT",
+                        help="a file that tools/bench wrote (default: the newest one in "
+                             "bench/results with several depths and batches)")
+    parser.add_argument("--model", choices=list(MODELS), default="smollm2")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/images", metavar="FOLDER",
+                        help="where the plots go (default docs/images)")
+    options = parser.parse_args(arguments)
+    file = options.result or newest(ROOT / "bench/results", options.model)
+    if file is None:
+        print("bench_plot: no result in bench/results has several depths and batches: run "
+              "tools/bench --work 'smollm2-decode*' --work 'smollm2-batch*' first",
+              file=sys.stderr)
+        return 1
+    try:
+        result = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        print(f"bench_plot: {file} cannot be read: {error}", file=sys.stderr)
+        return 1
+    drawn = {plot: draw(result, options.model, plot) for plot in PLOTS}
+    if not any(drawn.values()):
+        print(f"bench_plot: {file} has neither two depths nor two batches", file=sys.stderr)
+        return 1
+    options.output.mkdir(parents=True, exist_ok=True)
+    for plot, svg in drawn.items():
+        if svg is not None:
+            path = options.output / f"speed-{plot}.svg"
+            path.write_text(svg)
+            print(f"bench_plot: drew {path} from {file}", file=sys.stderr)
+    return 0

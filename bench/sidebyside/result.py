@@ -1,6 +1,6 @@
 """The file that a run leaves: its form, and a check of it."""
 
-FORMAT = 1
+FORMAT = 2
 NUMBER = (int, float)
 OPTIONAL_NUMBER = (int, float, type(None))
 
@@ -15,18 +15,26 @@ SAMPLE = {
     "cpu_s": NUMBER, "wall_s": NUMBER,
     "others_cpu": OPTIONAL_NUMBER,     # the CPUs' share that was spent on anything else, 0 to 1
 }
+LIMIT = {  # of the machine, measured beside each round of a work
+    "work": str, "round": int, "bound": str,
+    "tokens_per_s": NUMBER,  # of what the work measures, with all that it needs at these limits
+    "memory_bytes_per_s": NUMBER, "cache_bytes_per_s": NUMBER, "int8_macs_per_s": NUMBER,
+    "f32_macs_per_s": NUMBER, "bf16_macs_per_s": OPTIONAL_NUMBER,
+}
 RESULT = {
     "format": int, "date": str,
     "quire": {"commit": str, "modified": bool, "version": str},
     "machine": {"cpu": str, "cpus": int, "memory_bytes": int, "kernel": str, "isa": list,
                 "load_average": list},
-    "settings": {"threads": int, "rounds": int, "kv_type": str, "flash_attention": bool,
-                 "quire_arguments": list, "environment": dict},
+    "settings": {"threads": int, "rounds": int, "kv_type": str, "engines": dict,
+                 "flash_attention": bool, "quire_arguments": list, "environment": dict},
     "peers": dict,  # name -> requirement that is installed
     "works": [{"name": str, "model": str, "measures": str, "prompt_tokens": int,
-               "decode_steps": int, "context": int}],
+               "decode_steps": int, "batch": int, "context": int,
+               "needs": (dict, type(None))}],  # bytes and multiply-adds, None if not known
     "samples": [SAMPLE],
-    "summary": [{"work": str, "cells": dict, "ratios": dict}],
+    "limits": [LIMIT],
+    "summary": [{"work": str, "limit": (dict, type(None)), "cells": dict, "ratios": dict}],
 }
 
 

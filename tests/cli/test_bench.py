@@ -94,11 +94,12 @@ def test_a_dry_run_computes_nothing_but_limits(quire):
              for r in measure(quire)["results"]}
     for result in out["results"]:
         assert "seconds" not in result and "tokens_per_s" not in result
-        assert result["per_token"] == whole[result["work"], result.get("depth"), result.get("batch")]
+        case = result["work"], result.get("depth"), result.get("batch")
+        assert result["per_token"] == whole[case]
         assert set(result["roofline"]) == {"bound", "tokens_per_s"}
         assert result["roofline"]["tokens_per_s"] > 0
-    header = next(line for line in quire("bench", TINY, *SMALL, "--dry-run").stdout.decode().split("\n")
-                  if line.startswith("|"))
+    text = quire("bench", TINY, *SMALL, "--dry-run").stdout.decode()
+    header = next(line for line in text.splitlines() if line.startswith("|"))
     assert [cell.strip() for cell in header.strip("|").split("|")] == ["work", "limit", "bound by"]
 
 
