@@ -28,7 +28,7 @@ PARSER_TESTS := base text kv sample model
 # Whatever has threads runs under the thread sanitizer.
 THREAD_TESTS := base model engine
 
-.PHONY: help run build test test-cpp test-python sanitize tsan fuzz lint format bench bench-plot bench-kernels oracle
+.PHONY: help run build test test-cpp test-neon test-python sanitize tsan fuzz lint format bench bench-plot bench-kernels oracle
 .PHONY: completions install setup models clean
 
 help: ## list the targets
@@ -48,15 +48,20 @@ setup: ## install the packages and the Python environment that the tests need
 models: setup ## fetch the models that the tests need
 	@tools/fetch_model smollm2 gemma3
 
-test: setup models ## run the tests: C++, sanitizers, format and lint, Python (20 minutes when nothing is built, on 2 cores)
+test: setup models ## run the tests: C++, sanitizers, format and lint, ARM kernels, Python (22 minutes when nothing is built, on 2 cores)
 	@$(MAKE) test-cpp
 	@$(MAKE) sanitize
 	@$(MAKE) lint
+	@$(MAKE) test-neon
 	@$(MAKE) test-python
 
 test-cpp: setup models ## build release and run the C++ tests
 	@tools/build release
 	@$(CTEST) --test-dir $(BUILD_DIR) | $(ONLY_NEWS)
+
+test-neon: ## build the kernels for 64-bit ARM and run their tests under qemu-user (installs a cross compiler)
+	@tools/setup neon
+	@tools/test_neon
 
 test-python: setup models ## run the Python tests: the repository, the command line, whole models
 	@tools/build release
