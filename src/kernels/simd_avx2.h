@@ -19,7 +19,7 @@
 namespace quire {
 namespace {
 
-constexpr int kMaxQuantTile = 2;
+constexpr int kMaxQuantTile = 4;
 constexpr int kMaxFloatTile = 1;
 constexpr int kMaxAttentionRows = 2;
 constexpr int kMixChunks = 2;
