@@ -20,30 +20,40 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kPoolBytes = std::size_t{1} << 30;
+// Twice what the longest sequence takes: as scattered, but near enough for few entries of a TLB.
+constexpr std::size_t kSmallPoolBytes = std::size_t{16} << 20;
 constexpr std::size_t kEvictBytes = std::size_t{64} << 20;  // more than the caches near a core hold
 constexpr std::size_t kHeadDim = 64;
 constexpr std::size_t kGroup = 3;
 constexpr std::size_t kKvHeads = 3;  // SmolLM2's shapes
 
-/// Zeroed until written, with huge pages where the system has them, like a KV arena.
+/// With huge pages where the system has them, as KV arenas and weights are allocated.
+MappedMemory allocate(std::size_t bytes) {
+  auto allocated = MappedMemory::allocate(bytes);
+  if (!allocated) {
+    std::fprintf(stderr, "%s\n", allocated.error().message.c_str());
+    std::exit(1);
+  }
+  return std::move(*allocated);
+}
+
 const MappedMemory& pool() {
-  static const MappedMemory memory = [] {
-    auto allocated = MappedMemory::allocate(kPoolBytes);
-    if (!allocated) {
-      std::fprintf(stderr, "%s\n", allocated.error().message.c_str());
-      std::exit(1);
-    }
-    return std::move(*allocated);
-  }();
+  static const MappedMemory memory = allocate(kPoolBytes);
   return memory;
 }
+
+struct Case {
+  KvType type;
+  std::size_t length, n_queries, page_size;
+  std::size_t pool_bytes;  // that the pages are scattered over
+};
 
 /// Two copies of one sequence: adjacent pages in address order, and pages anywhere in the pool.
 class Sequences {
  public:
-  Sequences(const Kernels& table, const KvLayout& layout, std::size_t length) {
-    const std::size_t n_pages = length / layout.page_size;
-    const std::size_t n_places = kPoolBytes / layout.page_bytes();
+  Sequences(const Kernels& table, const KvLayout& layout, const Case& c) {
+    const std::size_t n_pages = c.length / layout.page_size;
+    const std::size_t n_places = c.pool_bytes / layout.page_bytes();
     // The contiguous copy takes the first places, the other one a random choice of the rest.
     std::vector<std::size_t> places(n_places - n_pages);
     std::iota(places.begin(), places.end(), n_pages);
@@ -52,7 +62,7 @@ class Sequences {
     std::normal_distribution<float> normal;
     std::vector<float> k(kKvHeads * kHeadDim);
     std::vector<float> v(kKvHeads * kHeadDim);
-    for (std::size_t t = 0; t < length; ++t) {
+    for (std::size_t t = 0; t < c.length; ++t) {
       for (float& x : k) x = normal(random);
       for (float& x : v) x = normal(random);
       const std::size_t page = t / layout.page_size;
@@ -74,11 +84,6 @@ class Sequences {
  private:
   std::vector<const std::byte*> contiguous_;
   std::vector<const std::byte*> paged_;
-};
-
-struct Case {
-  KvType type;
-  std::size_t length, n_queries, page_size;
 };
 
 /// All KV heads of one layer, for queries at the end of the sequence.
@@ -142,10 +147,11 @@ double huge_page_mib() {
   return 0;
 }
 
-/// Between samples something else passes through the caches, as the weights of a model do.
+/// Between samples something else passes through the caches, as the weights of a model do: in huge
+/// pages, too, which leave the other ones' addresses in the TLB.
 void evict() {
-  static std::vector<std::byte> other(kEvictBytes, std::byte{1});
-  for (std::size_t i = 0; i < other.size(); i += 64) other[i] ^= std::byte{1};
+  static const MappedMemory other = allocate(kEvictBytes);
+  for (std::size_t i = 0; i < other.size(); i += 64) other.data()[i] ^= std::byte{1};
   benchmark::ClobberMemory();
 }
 
@@ -158,7 +164,7 @@ double median(std::vector<double> values) {
 void run_case(benchmark::State& state, const Kernels& table, const Case& c) {
   const KvLayout layout = {c.type, c.type, kKvHeads, kHeadDim,
                            static_cast<std::uint32_t>(c.page_size)};
-  const Sequences sequences(table, layout, c.length);
+  const Sequences sequences(table, layout, c);
   Attention attention(table, c);
   if (attention.run(layout, sequences.paged()) != attention.run(layout, sequences.contiguous())) {
     state.SkipWithError("paged and contiguous attention differ");
@@ -192,10 +198,10 @@ void run_case(benchmark::State& state, const Kernels& table, const Case& c) {
 }
 
 void register_case(const Kernels& table, const Case& c) {
-  const std::string name = "paged/" + std::string(table.name) + "/" +
-                           std::string(kv_type_name(c.type)) + "/n" + std::to_string(c.length) +
-                           "/q" + std::to_string(c.n_queries) + "/page" +
-                           std::to_string(c.page_size);
+  const std::string name =
+      "paged/" + std::string(table.name) + "/" + std::string(kv_type_name(c.type)) + "/n" +
+      std::to_string(c.length) + "/q" + std::to_string(c.n_queries) + "/page" +
+      std::to_string(c.page_size) + "/pool" + std::to_string(c.pool_bytes >> 20) + "MiB";
   benchmark::RegisterBenchmark(name.c_str(), [&table, c](benchmark::State& state) {
     run_case(state, table, c);
   })->UseManualTime();
@@ -209,7 +215,8 @@ void register_paged_attention() {
       for (const std::size_t length : {std::size_t{4096}, std::size_t{8192}}) {
         for (const std::size_t n_queries : {std::size_t{1}, 4 * kMaxQueryTile}) {
           for (const std::size_t page_size : {16, 32, 64, 128}) {
-            register_case(*table, {type, length, n_queries, page_size});
+            register_case(*table, {type, length, n_queries, page_size, kPoolBytes});
+            register_case(*table, {type, length, n_queries, page_size, kSmallPoolBytes});
           }
         }
       }
