@@ -42,6 +42,7 @@ struct BenchFlags {
   std::string depths = "0,512";
   std::string batches = "1,4";
   std::size_t generate = 64;
+  bool shared = false;
   BenchRun run;
   bool dry_run = false;
   bool no_limits = false;
@@ -66,7 +67,8 @@ BenchPlan make_plan(const BenchFlags& flags) {
   return {.prompts = *parse_counts(flags.prompts, 1, kMaxTokens),
           .depths = *parse_counts(flags.depths, 0, kMaxTokens),
           .batches = *parse_counts(flags.batches, 1, kMaxBatch),
-          .generate = flags.generate};
+          .generate = flags.generate,
+          .shared = flags.shared};
 }
 
 /// Shows what is being measured, until Ctrl-C.
@@ -215,6 +217,8 @@ Command add_bench_command(CLI::App& root) {
        "Tokens in the cache before decoding (default 0,512), or none");
   list("--batch", flags->batches, 1, kMaxBatch, false,
        "Sequences that decode together (default 1,4)");
+  app->add_flag("--shared", flags->shared,
+                "Sequences of a batch share what the cache holds, like answers to one prompt");
   app->add_option("--generate", flags->generate, "Tokens to decode per sequence (default 64)")
       ->type_name("N")
       ->transform(integer_in(1, kMaxTokens));
@@ -228,8 +232,8 @@ Command add_bench_command(CLI::App& root) {
   app->add_flag("--no-limits", flags->no_limits, "Do not measure what the machine can do at best")
       ->excludes(dry_run);
   for (const char* name : {"MODEL", "--page-size", "--kv-memory", "--kv-type", "--prefill-chunk",
-                           "--reference", "--prompt", "--depth", "--batch", "--generate",
-                           "--repeat", "--greedy", "--dry-run", "--no-limits"}) {
+                           "--reference", "--prompt", "--depth", "--batch", "--shared",
+                           "--generate", "--repeat", "--greedy", "--dry-run", "--no-limits"}) {
     flags->model_only.push_back(app->get_option(name));
   }
   app->add_flag("--roofline", flags->roofline,

@@ -15,7 +15,7 @@ namespace quire {
 std::string BenchCase::name() const {
   if (is_prefill) return fmt::format("prefill {}", prompt);
   std::string out = fmt::format("decode {} at depth {}", generate, depth);
-  if (batch > 1) out += fmt::format(", batch {}", batch);
+  if (batch > 1) out += fmt::format(", {} {}", shared ? "shared by" : "batch", batch);
   return out;
 }
 
@@ -24,7 +24,7 @@ std::vector<BenchCase> BenchPlan::cases() const {
   for (const std::size_t prompt : prompts) out.push_back({.is_prefill = true, .prompt = prompt});
   for (const std::size_t depth : depths) {
     for (const std::size_t batch : batches) {
-      out.push_back({.depth = depth, .batch = batch, .generate = generate});
+      out.push_back({.depth = depth, .batch = batch, .generate = generate, .shared = shared});
     }
   }
   return out;
@@ -55,21 +55,23 @@ Result<std::vector<std::size_t>> parse_counts(std::string_view text, std::size_t
 std::uint64_t kv_bytes_for_case(const KvConfig& config, const BenchCase& bench_case,
                                 std::size_t prefill_chunk) {
   const std::size_t kept = bench_case.is_prefill ? bench_case.prompt : bench_case.depth;
-  std::uint64_t pages = 0;  // of one sequence
+  std::uint64_t prefilled = 0;  // pages of one sequence
+  std::uint64_t added = 0;      // by one fork
   for (const KvLayerSpec& layer : config.layers) {
     const std::size_t page_size = layer.layout.page_size;
     // While a chunk is in flight its oldest token still needs its whole window.
     const std::size_t span =
         layer.window == 0 ? kept : std::min(kept, layer.window + prefill_chunk + page_size);
-    pages += pages_for(span, page_size);
+    prefilled += pages_for(span, page_size);
     // The fork shares whole pages; its first token goes to a copy of the last one unless that is
     // full.
     if (!bench_case.is_prefill) {
-      pages += pages_for(kept + bench_case.generate, page_size) - kept / page_size;
+      added += pages_for(kept + bench_case.generate, page_size) - kept / page_size;
     }
   }
-  const auto all = checked_mul<std::uint64_t>(pages, bench_case.batch);
-  const auto bytes = all ? checked_mul<std::uint64_t>(*all, kv_page_bytes(config)) : all;
+  const std::uint64_t once = bench_case.shared ? prefilled : 0;
+  const auto each = checked_mul<std::uint64_t>(prefilled + added - once, bench_case.batch);
+  const auto bytes = each ? checked_mul<std::uint64_t>(once + *each, kv_page_bytes(config)) : each;
   return bytes.value_or(std::numeric_limits<std::uint64_t>::max());
 }
 

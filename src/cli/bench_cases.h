@@ -20,10 +20,12 @@ struct BenchCase {
   std::size_t depth = 0;   // the rest decode only
   std::size_t batch = 1;
   std::size_t generate = 0;  // steps
+  bool shared = false;       // the sequences hold the same `depth` tokens, in the same pages
 
   std::size_t tokens() const { return is_prefill ? prompt : batch * generate; }  // that count
+  std::size_t n_prefilled() const { return shared ? 1 : batch; }  // sequences, decode only
   std::size_t context() const { return is_prefill ? prompt : depth + generate; }
-  /// "prefill 512", "decode 64 at depth 512, batch 4"
+  /// "prefill 512", "decode 64 at depth 512, batch 4", "decode 64 at depth 512, shared by 4"
   std::string name() const;
   friend bool operator==(const BenchCase&, const BenchCase&) = default;
 };
@@ -33,6 +35,7 @@ struct BenchPlan {
   std::vector<std::size_t> depths;
   std::vector<std::size_t> batches;
   std::size_t generate = 64;
+  bool shared = false;
 
   /// Prefills first, then every depth with every batch.
   std::vector<BenchCase> cases() const;
@@ -43,8 +46,8 @@ Result<std::vector<std::size_t>> parse_counts(std::string_view text, std::size_t
                                               std::size_t max);
 
 /// Bytes of KV memory that a case takes, as it is measured: each of its sequences is prefilled in
-/// chunks, kept, and continued in a fork that shares what it can. The largest number if it does not
-/// fit 64 bits.
+/// chunks, kept, and continued in a fork that shares what it can; shared ones are forks of one. The
+/// largest number if it does not fit 64 bits.
 std::uint64_t kv_bytes_for_case(const KvConfig& config, const BenchCase& bench_case,
                                 std::size_t prefill_chunk);
 

@@ -61,6 +61,8 @@ TEST(BenchKvMemory, IsWhatTheSequencesAndTheirForksTake) {
   EXPECT_EQ(pages(full, {.depth = 32, .batch = 1, .generate = 1}), 2 * (2 + 1u));
   // 33 tokens begin a third page, which the fork copies.
   EXPECT_EQ(pages(full, {.depth = 33, .batch = 1, .generate = 1}), 2 * (3 + 1u));
+  // Three sequences with the same 33 tokens: three pages once, and for each a copy of the third.
+  EXPECT_EQ(pages(full, {.depth = 33, .batch = 3, .generate = 1, .shared = true}), 2 * (3 + 3u));
   // A window of 20 keeps at most 20 + 32 + 16 of 1,000 tokens while a chunk is in flight.
   EXPECT_EQ(pages(two_layers(20), {.is_prefill = true, .prompt = 1000}), 63 + 5u);
 }

@@ -77,6 +77,12 @@ BenchWork case_work(const ModelCost& cost, const BenchCase& bench_case, std::siz
   for (std::size_t step = 0; step < bench_case.generate; ++step) {
     out += pass_work(cost, bench_case.batch, bench_case.depth + step, 1, bench_case.batch);
   }
+  if (!bench_case.shared) return out;
+  // What all see is read once. Of a window, sequences see different positions.
+  const std::uint64_t again = bench_case.generate * (bench_case.batch - 1) * bench_case.depth;
+  for (const KvLayerSpec& layer : cost.kv.layers) {
+    if (layer.window == 0) out.kv_bytes -= again * layer.layout.bytes_per_token();
+  }
   return out;
 }
 

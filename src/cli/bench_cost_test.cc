@@ -87,6 +87,14 @@ TEST(CaseWork, DecodingIsItsSteps) {
   EXPECT_EQ(work.kv_bytes, 2 * (9 + 10 + 11 + 3 * 4) * 32u);
 }
 
+TEST(CaseWork, SharedTokensAreReadOnce) {
+  const BenchWork work =
+      case_work(small_cost(), {.depth = 8, .batch = 2, .generate = 3, .shared = true}, 256);
+  EXPECT_EQ(work.int8_macs, 6 * 790u);
+  // Without a window 8 tokens and what each has of its own; with one, each its 4.
+  EXPECT_EQ(work.kv_bytes, (3 * 8 + 2 * (1 + 2 + 3) + 2 * 3 * 4) * 32u);
+}
+
 TEST(WorkLimit, IsTheSlowerOfReadingAndMultiplying) {
   const Roofline roofline{
       .n_threads = 1, .memory_bytes = 100, .cache_bytes = 1e9, .int8_macs = 50, .f32_macs = 10};

@@ -16,7 +16,7 @@ constexpr std::uint64_t kSeed = 1;
 constexpr double kStepCost = 10;  // of a decode step, in prompt tokens; only the bar cares
 
 /// What a case costs, in prompt tokens.
-double prepare_cost(const BenchCase& c) { return static_cast<double>(c.batch * c.depth); }
+double prepare_cost(const BenchCase& c) { return static_cast<double>(c.n_prefilled() * c.depth); }
 double sample_cost(const BenchCase& c) {
   return c.is_prefill
              ? static_cast<double>(c.prompt)
@@ -103,7 +103,7 @@ class Runner {
   Status run_decode(BenchSamples& out) {
     const BenchCase& c = out.bench_case;
     Sequences filled(engine_);
-    for (std::size_t i = 0; i < c.batch; ++i) {
+    for (std::size_t i = 0; i < c.n_prefilled(); ++i) {
       const SequenceId sequence = filled.add(engine_.add_sequence());
       if (c.depth > 0) QUIRE_RETURN_IF_ERROR(prefill(sequence, tokens_.take(c.depth)));
       if (stopped_) return {};
@@ -111,7 +111,8 @@ class Runner {
     for (std::size_t i = 0; i <= run_.repeat; ++i) {
       // Forks, so that every repetition begins at the same depth, windows or not.
       Sequences forks(engine_);
-      for (const SequenceId parent : filled.ids()) {
+      for (std::size_t s = 0; s < c.batch; ++s) {
+        const SequenceId parent = filled.ids()[s % c.n_prefilled()];
         QUIRE_ASSIGN_OR_RETURN(const SequenceId child, engine_.fork(parent));
         forks.add(child);
       }

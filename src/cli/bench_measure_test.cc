@@ -87,6 +87,16 @@ TEST_F(RunCases, GreedyDecodingIsMeasuredToo) {
   EXPECT_EQ(engine->kv().stats().bytes_used, 0u);
 }
 
+TEST_F(RunCases, SharedTokensAreInTheCacheOnce) {
+  const std::vector<BenchCase> cases = {{.depth = 20, .batch = 4, .generate = 3, .shared = true}};
+  // Two pages of the prompt, and a copy of the second for each of the four.
+  const auto engine = load(2 * (2 + 4) * 8192);
+  const auto samples = run_cases(*engine, cases, {.repeat = 2}, {});
+  ASSERT_TRUE(samples) << samples.error().message;
+  EXPECT_EQ(samples->front().seconds.size(), 2u);
+  EXPECT_EQ(engine->kv().stats().bytes_used, 0u);
+}
+
 // Wherever it is ended, only whole samples count and nothing stays in the cache.
 TEST_F(RunCases, EndWheneverAsked) {
   const auto engine = load();

@@ -78,6 +78,7 @@ json::object result_json(const BenchReport& report, const BenchSamples& samples)
   } else {
     out["depth"] = c.depth;
     out["batch"] = c.batch;
+    out["shared"] = c.shared;
     out["generate"] = c.generate;
   }
   if (r.rate) {

@@ -30,7 +30,7 @@ struct AttentionTile {
     std::size_t row;       // of the input
     std::size_t position;
   };
-  std::array<Query, kMaxQueryTile> queries;
+  std::array<Query, kMaxQueryTile> queries = {};
   std::size_t n_queries = 0;
   /// Positions before this lie in the same pages for all queries; it begins an attention block.
   std::size_t shared_end = 0;
