@@ -9,6 +9,7 @@ from protocol import serve
 
 BLOCK_TOKENS = 32  # of its pages on CPUs
 SPARE_BLOCKS = 2
+BATCH_TOKENS = 2048  # of one step
 WARM_UP_TOKENS = 4
 
 
@@ -19,10 +20,11 @@ def load(request: dict) -> genai.ContinuousBatchingPipeline:
         -(-request["context"] // BLOCK_TOKENS) + SPARE_BLOCKS)
     # The warm-up has the same prompts, which must be computed again.
     scheduler.enable_prefix_caching = False
-    if len(prompts) > 1:
-        # All prompts in the first step, so that the others are nothing but decoding.
-        scheduler.max_num_batched_tokens = len(prompts) * len(prompts[0])
-        scheduler.max_num_seqs = len(prompts)
+    # Long prompts are slower in parts of 256, its default. All prompts of a batch are computed in the
+    # first step, so that the others are nothing but decoding.
+    scheduler.max_num_batched_tokens = max(
+        BATCH_TOKENS, len(prompts) * len(prompts[0]) if len(prompts) > 1 else 0)
+    scheduler.max_num_seqs = max(len(prompts), scheduler.max_num_seqs)
     properties = {"INFERENCE_NUM_THREADS": request["threads"],
                   "KV_CACHE_PRECISION": request["kv_type"]}
     return genai.ContinuousBatchingPipeline(request["model"], scheduler, "CPU", properties)
