@@ -47,7 +47,7 @@ std::size_t accepted_of(const char* name, KvType kv_type) {
       } else {
         request.prompt = encode_plain(engine->tokenizer(), text, ParseSpecial::kNo).value();
       }
-      request.max_tokens = 100;
+      request.max_tokens = 64;
       request.sampling.temperature = temperature;
       request.sampling.seed = 11;
       request.sampling.logprobs = true;
