@@ -1,6 +1,7 @@
 #include "cli/load.h"
 
-#include <utility>
+#include <cstddef>
+#include <limits>
 
 #include "base/progress.h"
 #include "cli/console.h"
@@ -26,8 +27,7 @@ Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options) {
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& model) {
   QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(model));
-  QUIRE_ASSIGN_OR_RETURN(auto data, tokenizer_data_from_gguf(file));
-  return Tokenizer::create(std::move(data));
+  return tokenizer_from_gguf(file, std::numeric_limits<std::size_t>::max());
 }
 
 }  // namespace quire

@@ -203,11 +203,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
   QUIRE_ASSIGN_OR_RETURN(
       KvManager kv,
       KvManager::create(spec.kv_config(resolved.kv_type, resolved.page_size, resolved.kv_memory)));
-  QUIRE_ASSIGN_OR_RETURN(TokenizerData data, tokenizer_data_from_gguf(file));
-  if (data.tokens.size() > spec.n_vocab)
-    return fail(ErrorCode::kInvalidData, "the tokenizer has {} tokens, the embedding only {}",
-                data.tokens.size(), spec.n_vocab);
-  QUIRE_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::create(std::move(data)));
+  QUIRE_ASSIGN_OR_RETURN(auto tokenizer, tokenizer_from_gguf(file, spec.n_vocab));
 
   QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
   QUIRE_ASSIGN_OR_RETURN(auto pool, ThreadPool::start(resolved.n_threads));

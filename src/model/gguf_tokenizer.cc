@@ -10,20 +10,30 @@
 #include <utility>
 
 #include "model/gguf_text.h"
+#include "text/pre_tokenizer.h"
+#include "text/utf8.h"
 
 namespace quire {
 namespace {
 
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
 constexpr std::string_view kModelKey = "tokenizer.ggml.model";
+constexpr std::string_view kPreKey = "tokenizer.ggml.pre";
+constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
+constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
+constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
+// Of control and user-defined tokens, which are searched for in texts at 16 bytes of memory for
+// each of theirs. Known vocabularies have some 100 KiB.
+constexpr std::size_t kMaxSpecialBytes = std::size_t{4} << 20;
 
-void set_defaults(TokenizerData& data) {
+using Tokens = std::vector<std::string_view>;
+
+void set_defaults(TokenizerData& data, std::size_t n) {
   if (data.model == "llama") {
     data.add_bos = true;
     data.add_space_prefix = true;
     // SentencePiece's own ids. (For "gpt2" llama.cpp falls back to 11, Falcon's end of text; that
     // is an ordinary token anywhere else, so here absent means none.)
-    const auto n = data.tokens.size();
     if (n > 0) data.unk = 0;
     if (n > 1) data.bos = 1;
     if (n > 2) data.eos = 2;
@@ -36,59 +46,57 @@ void set_defaults(TokenizerData& data) {
   data.add_bos = std::find(kWithBos.begin(), kWithBos.end(), data.pre) != kWithBos.end();
 }
 
-Status read_tokens(const GgufFile& file, TokenizerData& data) {
-  QUIRE_ASSIGN_OR_RETURN(const auto* tokens, file.optional_strings(kTokensKey));
+/// Checks the vocabulary, and that arrays beside it are as long.
+Result<const Tokens*> find_tokens(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(const Tokens* tokens, file.optional_strings(kTokensKey));
   if (tokens == nullptr) return file.refuse(kTokensKey, "");
   if (tokens->empty()) return file.refuse(kTokensKey, "the vocabulary is empty");
   if (tokens->size() > static_cast<std::size_t>(std::numeric_limits<TokenId>::max()))
     return file.refuse(kTokensKey, "more tokens than a 32-bit id can count");
-  data.tokens.assign(tokens->begin(), tokens->end());
-  return {};
+  for (const std::string_view key : {kTypesKey, kScoresKey}) {
+    const GgufValue* value = file.find(key);
+    const auto* array = value == nullptr ? nullptr : std::get_if<GgufArray>(value);
+    if (array != nullptr && array->size() != tokens->size())
+      return file.refuse(
+          key, fmt::format("it has {} items for {} tokens", array->size(), tokens->size()));
+  }
+  return tokens;
 }
 
-Status check_length(const GgufFile& file, std::string_view key, std::size_t length,
-                    std::size_t n_tokens) {
-  if (length == n_tokens) return {};
-  return file.refuse(key, fmt::format("it has {} items for {} tokens", length, n_tokens));
-}
-
-Status read_kinds(const GgufFile& file, TokenizerData& data) {
-  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
-  QUIRE_ASSIGN_OR_RETURN(const auto kinds, file.optional_ints(kKey));
+Status read_kinds(const GgufFile& file, const Tokens& tokens, TokenizerData& data) {
+  QUIRE_ASSIGN_OR_RETURN(const auto kinds, file.optional_ints(kTypesKey));
   if (!kinds) return {};
-  QUIRE_RETURN_IF_ERROR(check_length(file, kKey, kinds->size(), data.tokens.size()));
+  std::size_t special_bytes = 0;
   data.kinds.reserve(kinds->size());
   for (std::size_t i = 0; i < kinds->size(); ++i) {
     const std::int64_t kind = (*kinds)[i];
     if (kind < 0 || kind > 6)
-      return file.refuse(kKey, fmt::format("the type of token {} is {}, not 0 to 6", i, kind));
+      return file.refuse(kTypesKey, fmt::format("the type of token {} is {}, not 0 to 6", i, kind));
     // 0 is "undefined", which writers use for a plain token.
     data.kinds.push_back(kind == 0 ? TokenKind::kNormal : static_cast<TokenKind>(kind));
+    if (kind >= 2 && kind <= 4) special_bytes += tokens[i].size();
   }
+  if (special_bytes > kMaxSpecialBytes)
+    return file.refuse(kTypesKey,
+                       fmt::format("its control and user-defined tokens have {} bytes of text, at "
+                                   "most {} allowed",
+                                   special_bytes, kMaxSpecialBytes));
   return {};
 }
 
 Status read_scores(const GgufFile& file, TokenizerData& data) {
-  constexpr std::string_view kKey = "tokenizer.ggml.scores";
-  QUIRE_ASSIGN_OR_RETURN(const auto scores, file.optional_floats(kKey));
+  QUIRE_ASSIGN_OR_RETURN(const auto scores, file.optional_floats(kScoresKey));
   if (!scores) return {};
-  QUIRE_RETURN_IF_ERROR(check_length(file, kKey, scores->size(), data.tokens.size()));
   data.scores.reserve(scores->size());
   for (const double score : *scores) {
     if (std::abs(score) > static_cast<double>(std::numeric_limits<float>::max()))
-      return file.refuse(kKey, "a score does not fit into a 32-bit float");
+      return file.refuse(kScoresKey, "a score does not fit into a 32-bit float");
     data.scores.push_back(static_cast<float>(score));
   }
   return {};
 }
 
-Status read_merges(const GgufFile& file, TokenizerData& data) {
-  QUIRE_ASSIGN_OR_RETURN(const auto* merges, file.optional_strings("tokenizer.ggml.merges"));
-  if (merges != nullptr) data.merges.assign(merges->begin(), merges->end());
-  return {};
-}
-
-Status read_special_ids(const GgufFile& file, TokenizerData& data) {
+Status read_special_ids(const GgufFile& file, std::size_t n_tokens, TokenizerData& data) {
   const std::pair<std::string_view, std::optional<TokenId>*> ids[] = {
       {"tokenizer.ggml.bos_token_id", &data.bos},
       {"tokenizer.ggml.eos_token_id", &data.eos},
@@ -98,7 +106,7 @@ Status read_special_ids(const GgufFile& file, TokenizerData& data) {
       {"tokenizer.ggml.padding_token_id", &data.pad},
   };
   for (const auto& [key, id] : ids) {
-    QUIRE_ASSIGN_OR_RETURN(const auto value, file.optional_uint(key, 0, data.tokens.size() - 1));
+    QUIRE_ASSIGN_OR_RETURN(const auto value, file.optional_uint(key, 0, n_tokens - 1));
     if (value) *id = static_cast<TokenId>(*value);
   }
   return {};
@@ -128,26 +136,70 @@ Status read_flags(const GgufFile& file, TokenizerData& data) {
   return {};
 }
 
+Result<std::string> read_model(const GgufFile& file) {
+  QUIRE_ASSIGN_OR_RETURN(auto model, file.require_string(kModelKey));
+  if (model == "gpt2" || model == "llama") return model;
+  return fail(ErrorCode::kUnsupported,
+              "{}: key '{}' is '{}'; only 'gpt2' (byte-level BPE) and 'llama' (SentencePiece) "
+              "tokenizers are known",
+              file.name(), kModelKey, printable(model));
+}
+
+/// What the kind of tokenizer cannot do without.
+Status check_parts(const GgufFile& file, const std::string& model, const Tokens& tokens) {
+  if (model == "llama") {
+    if (file.find(kScoresKey) == nullptr) return file.refuse(kScoresKey, "");
+    return {};
+  }
+  if (file.find(kMergesKey) == nullptr) return file.refuse(kMergesKey, "");
+  QUIRE_ASSIGN_OR_RETURN(const auto pre, file.optional_string(kPreKey));
+  if (const auto known = find_pre_tokenizer(pre.value_or("")); !known) {
+    if (!pre)
+      return fail(known.error().code, "{}: key '{}' is missing: {}", file.name(), kPreKey,
+                  known.error().message);
+    return fail(known.error().code, "{}: key '{}' at byte {}: {}", file.name(), kPreKey,
+                file.find_key(kPreKey)->offset, known.error().message);
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (valid_utf8_length(tokens[i]) != tokens[i].size())
+      return file.refuse(
+          kTokensKey, fmt::format("token {} ('{}') is not valid UTF-8", i, printable(tokens[i])));
+  return {};
+}
+
 }  // namespace
 
 Result<TokenizerData> tokenizer_data_from_gguf(const GgufFile& file) {
   TokenizerData data;
-  QUIRE_ASSIGN_OR_RETURN(data.model, file.require_string(kModelKey));
-  if (data.model != "gpt2" && data.model != "llama")
-    return fail(ErrorCode::kUnsupported,
-                "{}: key '{}' is '{}'; only 'gpt2' (byte-level BPE) and 'llama' (SentencePiece) "
-                "tokenizers are known",
-                file.name(), kModelKey, printable(data.model));
-  QUIRE_ASSIGN_OR_RETURN(auto pre, file.optional_string("tokenizer.ggml.pre"));
+  QUIRE_ASSIGN_OR_RETURN(data.model, read_model(file));
+  QUIRE_ASSIGN_OR_RETURN(auto pre, file.optional_string(kPreKey));
   if (pre) data.pre = std::move(*pre);
-  QUIRE_RETURN_IF_ERROR(read_tokens(file, data));
-  set_defaults(data);
-  QUIRE_RETURN_IF_ERROR(read_kinds(file, data));
-  QUIRE_RETURN_IF_ERROR(read_scores(file, data));
-  QUIRE_RETURN_IF_ERROR(read_merges(file, data));
-  QUIRE_RETURN_IF_ERROR(read_special_ids(file, data));
+  QUIRE_ASSIGN_OR_RETURN(const Tokens* tokens, find_tokens(file));
+  set_defaults(data, tokens->size());
+  QUIRE_RETURN_IF_ERROR(read_special_ids(file, tokens->size(), data));
   QUIRE_RETURN_IF_ERROR(read_flags(file, data));
+  QUIRE_ASSIGN_OR_RETURN(const Tokens* merges, file.optional_strings(kMergesKey));
+  QUIRE_RETURN_IF_ERROR(read_kinds(file, *tokens, data));
+  QUIRE_RETURN_IF_ERROR(read_scores(file, data));
+  data.tokens.assign(tokens->begin(), tokens->end());
+  if (merges != nullptr) data.merges.assign(merges->begin(), merges->end());
   return data;
+}
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufFile& file,
+                                                       std::size_t max_tokens) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, read_model(file));
+  QUIRE_ASSIGN_OR_RETURN(const Tokens* tokens, find_tokens(file));
+  if (tokens->size() > max_tokens)
+    return file.refuse(kTokensKey, fmt::format("{} tokens, but the embedding has only {} rows",
+                                               tokens->size(), max_tokens));
+  QUIRE_RETURN_IF_ERROR(check_parts(file, model, *tokens));
+  QUIRE_ASSIGN_OR_RETURN(auto data, tokenizer_data_from_gguf(file));
+  auto tokenizer = Tokenizer::create(std::move(data));
+  // All else is checked, so that it is about the one part that only the tokenizer understands.
+  if (!tokenizer)
+    return file.refuse(model == "gpt2" ? kMergesKey : kTokensKey, tokenizer.error().message);
+  return tokenizer;
 }
 
 }  // namespace quire

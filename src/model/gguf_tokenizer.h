@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
+
 #include "base/result.h"
 #include "model/gguf.h"
 #include "text/tokenizer.h"
@@ -9,6 +12,12 @@ namespace quire {
 /// The tokenizer.ggml.* keys of a model, checked: arrays are as long as the vocabulary, special ids
 /// are inside it, scores are finite. Flags that are absent get llama.cpp's defaults for the kind of
 /// tokenizer, since files leave out what the writer took for granted.
+/// What is refused is refused before the vocabulary is copied.
 Result<TokenizerData> tokenizer_data_from_gguf(const GgufFile& file);
+
+/// The tokenizer of a model whose embedding has `max_tokens` rows. Errors name the file and the
+/// key.
+Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufFile& file,
+                                                       std::size_t max_tokens);
 
 }  // namespace quire

@@ -4,6 +4,10 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "model/gguf_test_writer.h"
 
@@ -157,6 +161,78 @@ TEST(GgufTokenizer, RefusesOtherModelsAndMissingParts) {
   const auto no_tokens = tokenizer_data_from_gguf(*file);
   ASSERT_FALSE(no_tokens.has_value());
   EXPECT_EQ(no_tokens.error().message, "t.gguf: key 'tokenizer.ggml.tokens' is missing");
+}
+
+TEST(GgufTokenizer, RefusesMoreTextToSearchForThanAnyModelHas) {
+  GgufWriter w;
+  w.string("tokenizer.ggml.model", "llama");
+  w.strings("tokenizer.ggml.tokens", {std::string(3 << 20, 'a'), std::string(3 << 20, 'b'), "c"});
+  w.array<std::int32_t>("tokenizer.ggml.token_type", GgufType::kInt32, {3, 4, 1});
+  const auto bytes = w.build();
+  const auto data = tokenizer_data_from_gguf(*GgufFile::parse(bytes, "t.gguf"));
+  ASSERT_FALSE(data.has_value());
+  EXPECT_NE(data.error().message.find("have 6291456 bytes of text, at most 4194304 allowed"),
+            std::string::npos)
+      << data.error().message;
+}
+
+// ---- building it
+
+struct Vocabulary {
+  std::vector<std::string> tokens = {"a", "b", "ab"};
+  std::optional<std::vector<std::string>> merges = {{"a b"}};
+  std::optional<std::string> pre = "gpt-2";
+};
+
+Result<std::unique_ptr<Tokenizer>> build(const Vocabulary& v, std::string_view model = "gpt2",
+                                         std::size_t max_tokens = 3) {
+  GgufWriter w;
+  w.string("tokenizer.ggml.model", model);
+  if (v.pre) w.string("tokenizer.ggml.pre", *v.pre);
+  w.strings("tokenizer.ggml.tokens", v.tokens);
+  if (v.merges) w.strings("tokenizer.ggml.merges", *v.merges);
+  const auto bytes = w.build();
+  const auto file = GgufFile::parse(bytes, "t.gguf");
+  if (!file) return fail(file.error());
+  return tokenizer_from_gguf(*file, max_tokens);
+}
+
+void expect_refused(const Result<std::unique_ptr<Tokenizer>>& built, std::string_view message,
+                    ErrorCode code = ErrorCode::kInvalidData) {
+  ASSERT_FALSE(built.has_value()) << message;
+  EXPECT_TRUE(built.error().message.starts_with(message)) << built.error().message;
+  EXPECT_EQ(built.error().code, code) << built.error().message;
+}
+
+TEST(TokenizerFromGguf, IsBuilt) {
+  const auto built = build({});
+  ASSERT_TRUE(built.has_value()) << built.error().message;
+  EXPECT_EQ((*built)->encode("ab", ParseSpecial::kNo), (std::vector<TokenId>{2}));
+}
+
+TEST(TokenizerFromGguf, WhatIsMissingIsNamed) {
+  expect_refused(build({.merges = std::nullopt}), "t.gguf: key 'tokenizer.ggml.merges' is missing",
+                 ErrorCode::kNotFound);
+  expect_refused(build({.pre = std::nullopt}),
+                 "t.gguf: key 'tokenizer.ggml.pre' is missing: no pre-tokenizer is named",
+                 ErrorCode::kUnsupported);
+  expect_refused(build({}, "llama"), "t.gguf: key 'tokenizer.ggml.scores' is missing",
+                 ErrorCode::kNotFound);
+}
+
+TEST(TokenizerFromGguf, WhatIsWrongIsNamedWithItsPlace) {
+  expect_refused(build({.pre = "nonsense"}),
+                 "t.gguf: key 'tokenizer.ggml.pre' at byte 68: the pre-tokenizer 'nonsense' is not "
+                 "known; known are deepseek-llm",
+                 ErrorCode::kUnsupported);
+  expect_refused(build({.merges = {{"a"}}}),
+                 "t.gguf: key 'tokenizer.ggml.merges' at byte 184: the tokenizer cannot be built: "
+                 "merge 0 (\"a\") is not two tokens");
+  expect_refused(build({.tokens = {"a", "b", "\xff"}}),
+                 "t.gguf: key 'tokenizer.ggml.tokens' at byte 111: token 2 ('\\xff') is not valid");
+  expect_refused(build({}, "gpt2", 2),
+                 "t.gguf: key 'tokenizer.ggml.tokens' at byte 111: 3 tokens, but the embedding has "
+                 "only 2 rows");
 }
 
 }  // namespace

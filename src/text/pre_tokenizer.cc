@@ -97,13 +97,11 @@ Result<const PreTokenizer*> find_pre_tokenizer(std::string_view name) {
   for (const PreTokenizer& known : kKnown) names.push_back(known.name);
   if (name.empty()) {
     return fail(ErrorCode::kUnsupported,
-                "tokenizer.ggml.pre is missing, and a guessed pre-tokenizer would give wrong "
-                "tokens; known are {}",
+                "no pre-tokenizer is named, and a guessed one would give wrong tokens; known are "
+                "{}",
                 fmt::join(names, ", "));
   }
-  return fail(ErrorCode::kUnsupported,
-              "tokenizer.ggml.pre names the pre-tokenizer '{}', which is not known here; known are "
-              "{}",
+  return fail(ErrorCode::kUnsupported, "the pre-tokenizer '{}' is not known; known are {}",
               name.substr(0, 64), fmt::join(names, ", "));
 }
 

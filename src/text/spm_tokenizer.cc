@@ -52,8 +52,7 @@ int byte_of(std::string_view token) {
 Result<std::unique_ptr<Tokenizer>> SpmTokenizer::create(TokenizerData data) {
   if (data.scores.empty()) {
     return fail(ErrorCode::kInvalidData,
-                "the tokenizer has no scores (tokenizer.ggml.scores), which a tokenizer of type "
-                "llama needs");
+                "the tokenizer has no scores, which a tokenizer of type llama needs");
   }
   if (std::ranges::any_of(data.scores, [](float s) { return !(s == s); })) {
     return fail(ErrorCode::kInvalidData, "a score of the tokenizer is not a number");
