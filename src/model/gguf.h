@@ -19,16 +19,20 @@ namespace quire {
 
 struct GgufArray;
 /// A metadata value. Integers of every width widen to (u)int64, both float widths to double.
-using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
+/// Strings stay in the mapped file, also those of arrays: a vocabulary has hundreds of thousands.
+using GgufValue =
+    std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, GgufArray>;
 
-/// Arrays hold one of these; nested arrays are refused. Strings stay in the mapped file: a
-/// vocabulary has hundreds of thousands.
+/// Arrays hold one of these; nested arrays are refused.
 struct GgufArray {
   std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>,
                std::vector<bool>, std::vector<std::string_view>>
       items;
   std::size_t size() const;
 };
+
+/// No name, path or chat template comes near.
+inline constexpr std::size_t kMaxGgufReadString = std::size_t{1} << 20;
 
 struct GgufKeyValue {
   std::string key;
@@ -48,8 +52,8 @@ struct GgufTensor {
 /// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf (metadata
 /// is the first one's). Everything is checked against the file before it is believed; errors name
 /// the key or tensor and the byte offset. A file that is refused costs only what its records cost
-/// (some MB at most); an accepted one at most 24 MiB of decoded metadata. Tensor data and the
-/// strings of arrays stay in the mapping.
+/// (some MB at most); an accepted one at most 24 MiB of decoded metadata. Tensor data and strings
+/// stay in the mapping.
 ///
 /// The mapping is private but not a copy: a file that another process truncates while it is open
 /// raises SIGBUS on the next read past its new end. Replace model files by rename, never in place.
@@ -79,6 +83,7 @@ class GgufFile {
                                                      std::uint64_t max) const;
   Result<std::optional<double>> optional_float(std::string_view key) const;
   Result<std::optional<bool>> optional_bool(std::string_view key) const;
+  /// At most kMaxGgufReadString bytes: whoever asks makes copies.
   Result<std::optional<std::string>> optional_string(std::string_view key) const;
   Result<std::string> require_string(std::string_view key) const;
   /// A number or an array of numbers (per layer), widened; nullptr-like nullopt if missing.

@@ -138,9 +138,8 @@ class MetadataWalk {
         return fail_here(ErrorCode::kInvalidData,
                          "the string at byte {} is {} bytes long, {} are left in the file", at,
                          length, cursor_.remaining());
-      // Items of an array are decoded to views of the file, a single string to a copy.
-      QUIRE_RETURN_IF_ERROR(
-          charge(raw_.is_array ? sizeof(std::string_view) : sizeof(std::string) + length));
+      // Strings are decoded to views of the file; a single one's is part of its record.
+      if (raw_.is_array) QUIRE_RETURN_IF_ERROR(charge(sizeof(std::string_view)));
     }
     return {};
   }
@@ -210,7 +209,7 @@ GgufValue decode_items(const GgufRawKeyValue& raw, ByteCursor& cursor, Take take
 }
 
 GgufValue decode_strings(const GgufRawKeyValue& raw, ByteCursor& cursor) {
-  if (!raw.is_array) return std::string(take_string(cursor));
+  if (!raw.is_array) return take_string(cursor);
   std::vector<std::string_view> items;
   items.reserve(raw.count);
   for (std::uint64_t i = 0; i < raw.count; ++i) items.push_back(take_string(cursor));

@@ -20,7 +20,7 @@ std::string kind_of(const GgufValue& value) {
     std::string operator()(std::int64_t v) const { return fmt::format("the integer {}", v); }
     std::string operator()(double v) const { return fmt::format("the number {}", v); }
     std::string operator()(bool) const { return "a boolean"; }
-    std::string operator()(const std::string&) const { return "a string"; }
+    std::string operator()(std::string_view) const { return "a string"; }
     std::string operator()(const GgufArray& a) const {
       return fmt::format(
           "an array of {} {}", a.size(),
@@ -94,7 +94,12 @@ Result<std::optional<bool>> GgufFile::optional_bool(std::string_view key) const 
 }
 
 Result<std::optional<std::string>> GgufFile::optional_string(std::string_view key) const {
-  return optional<std::string>(*this, key, "a string");
+  QUIRE_ASSIGN_OR_RETURN(const auto value, optional<std::string_view>(*this, key, "a string"));
+  if (!value) return std::nullopt;
+  if (value->size() > kMaxGgufReadString)
+    return refuse(key, fmt::format("a string of {} bytes, at most {} allowed", value->size(),
+                                   kMaxGgufReadString));
+  return std::string(*value);
 }
 
 Result<std::string> GgufFile::require_string(std::string_view key) const {
