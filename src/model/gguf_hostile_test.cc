@@ -42,7 +42,9 @@ std::vector<std::byte> with_size(std::vector<std::byte> bytes, std::size_t size)
 // ---- header
 
 TEST(GgufHostile, Header) {
-  expect_contains(error_of({}).message, "is not a GGUF file");
+  expect_contains(error_of({}).message, "is not a GGUF file: it has only 0 bytes");
+  expect_contains(error_of(ByteWriter().raw("G").bytes()).message, "it has only 1 byte");
+  expect_contains(error_of(ByteWriter().raw("GGU").bytes()).message, "it has only 3 bytes");
   expect_contains(error_of(ByteWriter().raw("ggjt").zeros(60).bytes()).message,
                   "begins with 'ggjt'");
   expect_contains(error_of(ByteWriter().raw("\x1b[2J").zeros(60).bytes()).message, "'\\x1b[2J'");

@@ -57,7 +57,10 @@ Status check_count(std::string_view what, std::uint64_t at, std::uint64_t count,
 
 Result<Header> read_header(ByteCursor& cursor, std::string_view name) {
   std::string_view magic;
-  if (!cursor.read_text(4, magic) || magic != "GGUF")
+  if (!cursor.read_text(4, magic))
+    return fail(ErrorCode::kInvalidData, "{} is not a GGUF file: it has only {} byte{}", name,
+                cursor.remaining(), cursor.remaining() == 1 ? "" : "s");
+  if (magic != "GGUF")
     return fail(ErrorCode::kInvalidData, "{} is not a GGUF file: it begins with '{}', not 'GGUF'",
                 name, printable(magic));
   Header header;
