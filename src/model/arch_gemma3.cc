@@ -17,7 +17,6 @@ constexpr std::size_t kLayersOf27B = 62;
 }  // namespace
 
 Status read_gemma3(const HparamReader& reader, ModelSpec& spec) {
-  spec.norm_eps = 1e-6f;
   QUIRE_RETURN_IF_ERROR(read_common(reader, spec));
   spec.has_qk_norm = true;
   spec.has_post_norms = true;

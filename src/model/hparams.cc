@@ -18,6 +18,7 @@ constexpr std::size_t kMaxHeadDim = 4096;
 // Known models have 1 to a few hundred; far beyond, an angle is no longer a number.
 constexpr float kMinFreqFactor = 1e-6f;
 constexpr float kMaxFreqFactor = 1e6f;
+constexpr std::size_t kMaxVocab = (std::size_t{1} << 31) - 1;
 constexpr std::size_t kMaxContext = std::size_t{1} << 31;
 
 /// One number for all layers or an array with one per layer.
@@ -104,17 +105,32 @@ Result<double> HparamReader::optional_real(std::string_view suffix, double min, 
   return *value;
 }
 
+Result<double> HparamReader::require_real(std::string_view suffix, double min, double max) const {
+  const std::string name = key(suffix);
+  if (file_.find(name) == nullptr) return file_.refuse(name, "");  // says that it is missing
+  return optional_real(suffix, min, max, min);
+}
+
 Status read_common(const HparamReader& reader, ModelSpec& spec) {
   QUIRE_ASSIGN_OR_RETURN(const std::size_t n_layers, reader.require("block_count", 1, kMaxLayers));
   QUIRE_ASSIGN_OR_RETURN(spec.hidden_dim, reader.require("embedding_length", 1, kMaxDim));
   QUIRE_ASSIGN_OR_RETURN(spec.context_length, reader.require("context_length", 1, kMaxContext));
-  QUIRE_ASSIGN_OR_RETURN(const double eps, reader.optional_real("attention.layer_norm_rms_epsilon",
-                                                                0, 1, spec.norm_eps));
+  QUIRE_ASSIGN_OR_RETURN(const double eps,
+                         reader.require_real("attention.layer_norm_rms_epsilon", 0, 1));
   spec.norm_eps = static_cast<float>(eps);
   spec.layers.resize(n_layers);
   QUIRE_RETURN_IF_ERROR(read_heads(reader, spec));
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   return {};
+}
+
+Status check_vocab_size(const HparamReader& reader, std::size_t n_rows) {
+  QUIRE_ASSIGN_OR_RETURN(const std::size_t stated,
+                         reader.optional("vocab_size", 1, kMaxVocab, n_rows));
+  if (stated == n_rows) return {};
+  return reader.file().refuse(
+      reader.key("vocab_size"),
+      fmt::format("{} tokens, but 'token_embd.weight' has {} rows", stated, n_rows));
 }
 
 Result<std::size_t> read_window(const HparamReader& reader) {

@@ -25,6 +25,7 @@ class HparamReader {
   Result<std::size_t> optional(std::string_view suffix, std::size_t min, std::size_t max,
                                std::size_t fallback) const;
   /// Must be finite and within [min, max].
+  Result<double> require_real(std::string_view suffix, double min, double max) const;
   Result<double> optional_real(std::string_view suffix, double min, double max,
                                double fallback) const;
 
@@ -36,6 +37,9 @@ class HparamReader {
 /// Layers, dimensions, head counts (per layer where the file has arrays), norm epsilon, trained
 /// context and vocabulary: what every decoder-only transformer has.
 Status read_common(const HparamReader& reader, ModelSpec& spec);
+
+/// vocab_size, which not every file states, must be the number of rows of the embedding.
+Status check_vocab_size(const HparamReader& reader, std::size_t n_rows);
 
 /// The RoPE that the file's rope.* keys and rope_freqs tensor describe.
 Result<RopeSpec> read_rope(const HparamReader& reader, const ModelSpec& spec, RopeStyle style);

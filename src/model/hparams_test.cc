@@ -2,6 +2,7 @@
 
 #include "model/hparams.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,12 +10,15 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/gguf_test_writer.h"
 
 namespace quire {
 namespace {
+
+constexpr const char* kEpsilon = "attention.layer_norm_rms_epsilon";
 
 /// Keys of a model with 2 layers of 4 heads of 16, but for those `replace` writes itself.
 struct Keys {
@@ -24,6 +28,8 @@ struct Keys {
   void u32(const std::string& suffix, std::uint32_t value) {
     at[suffix] = w.u32("llama." + suffix, value);
   }
+  void f32(const std::string& suffix, float value) { at[suffix] = w.f32("llama." + suffix, value); }
+  void leave_out(const std::string& suffix) { at[suffix] = 0; }
 };
 
 using Add = std::function<void(Keys&)>;
@@ -40,6 +46,7 @@ Result<ModelSpec> read(const Add& add, std::uint64_t* offset = nullptr,
                                             {"feed_forward_length", 32},
                                             {"attention.head_count", 4}})
     if (!keys.at.contains(name)) keys.u32(name, value);
+  if (!keys.at.contains(kEpsilon)) keys.f32(kEpsilon, 1e-5f);
   keys.w.tensor("token_embd.weight", id_of(TensorType::kF32), {64, 2}, 0);
   keys.w.data_bytes = 512;
   const std::size_t factor_bytes = freq_factors.size() * sizeof(float);
@@ -104,6 +111,34 @@ TEST(Hparams, WhatCannotBeIsRefusedByKeyAndByte) {
         "m.gguf: key 'llama." + std::string(c.suffix) + "' at byte " + std::to_string(offset);
     EXPECT_TRUE(spec.error().message.starts_with(where)) << spec.error().message;
     EXPECT_NE(spec.error().message.find(c.why), std::string::npos) << spec.error().message;
+  }
+}
+
+TEST(Hparams, AMissingKeyIsRefusedByName) {
+  for (const char* suffix : {"block_count", "embedding_length", "context_length",
+                             "feed_forward_length", "attention.head_count", kEpsilon}) {
+    const auto spec = read([&](Keys& k) { k.leave_out(suffix); });
+    ASSERT_FALSE(spec.has_value()) << suffix;
+    EXPECT_EQ(spec.error().message, fmt::format("m.gguf: key 'llama.{}' is missing", suffix));
+  }
+}
+
+TEST(Hparams, TheVocabularyIsAsLargeAsTheEmbedding) {
+  EXPECT_TRUE(read([](Keys& k) { k.u32("vocab_size", 2); }).has_value());
+  const std::pair<std::function<void(GgufWriter&, const char*)>, const char*> cases[] = {
+      {[](GgufWriter& w, const char* key) { w.u32(key, 7); },
+       "7 tokens, but 'token_embd.weight' has 2 rows"},
+      {[](GgufWriter& w, const char* key) { w.u32(key, 0); }, "found the integer 0"},
+      {[](GgufWriter& w, const char* key) { w.i32(key, -1); }, "found the integer -1"},
+      {[](GgufWriter& w, const char* key) { w.string(key, "2"); }, "found a string"},
+      {[](GgufWriter& w, const char* key) { w.f32(key, 2); }, "found the number 2"},
+  };
+  for (const auto& [add, why] : cases) {
+    const auto spec = read([&](Keys& k) { add(k.w, "llama.vocab_size"); });
+    ASSERT_FALSE(spec.has_value()) << why;
+    EXPECT_TRUE(spec.error().message.starts_with("m.gguf: key 'llama.vocab_size' at byte 69: "))
+        << spec.error().message;
+    EXPECT_NE(spec.error().message.find(why), std::string::npos) << spec.error().message;
   }
 }
 

@@ -34,6 +34,7 @@ Result<ModelSpec> read_model_spec(const GgufFile& file) {
                   "{}: tensor 'token_embd.weight' at byte {} has {} dimensions, not 2", file.name(),
                   embedding->offset, embedding->ne.size());
     spec.n_vocab = embedding->ne[1];
+    QUIRE_RETURN_IF_ERROR(check_vocab_size(HparamReader(file, spec.architecture), spec.n_vocab));
     return spec;
   }
   std::string known;
