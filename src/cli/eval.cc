@@ -166,6 +166,7 @@ int eval(const EvalFlags& flags) {
   }
   progress.finish();
   if (evaluation.score().tokens == 0) return kExitInterrupted;
+  if (auto status = evaluation.check_figures(); !status) return failure(status.error());
 
   const EvalReport report{flags,  (*engine)->options(), evaluation, ids->size(), done,
                           stride, watch.seconds()};

@@ -142,6 +142,24 @@ Status Evaluation::add(std::span<const TokenId> tokens, const ScoreWindow& windo
   return {};
 }
 
+Status Evaluation::check_figures() const {
+  const auto check = [](const Score& score, std::string_view whose) -> Status {
+    if (std::isfinite(score.perplexity()) && std::isfinite(score.perplexity_error())) return {};
+    return fail(ErrorCode::kInvalidData,
+                "the perplexity{} is too large for a number: {:.6g} nats per token over {} tokens",
+                whose, score.nll / static_cast<double>(score.tokens), score.tokens);
+  };
+  QUIRE_RETURN_IF_ERROR(check(score_, ""));
+  if (reference_) {
+    QUIRE_RETURN_IF_ERROR(check(reference_score_, " of the reference"));
+    if (!std::isfinite(score_.perplexity() / reference_score_.perplexity()) ||
+        !std::isfinite(divergence_.mean()))
+      return fail(ErrorCode::kInvalidData,
+                  "the distance to the reference is too large for a number");
+  }
+  return {};
+}
+
 void Evaluation::score_rows(const StepLogits& logits, const StepLogits* reference,
                             std::span<const TokenId> targets) {
   struct Row {

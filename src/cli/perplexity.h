@@ -54,6 +54,10 @@ class Evaluation {
   /// Adds one window. `tokens` is the whole text.
   Status add(std::span<const TokenId> tokens, const ScoreWindow& window);
 
+  /// Whether every figure that follows from the scores is a number: a perplexity is too large for
+  /// one from 710 nats per token on.
+  Status check_figures() const;
+
   const Score& score() const { return score_; }
   const Score& reference_score() const { return reference_score_; }
   const Divergence& divergence() const { return divergence_; }

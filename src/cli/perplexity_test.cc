@@ -180,6 +180,29 @@ TEST(Evaluation, DivergenceIsOfTheReferenceFromTheFastModel) {
   EXPECT_NEAR(evaluation.score().nll, 6 * std::log(2.0), 1e-5);
 }
 
+TEST(Evaluation, APerplexityThatIsNoNumberIsAnError) {
+  const std::vector<TokenId> text(8, 1);
+  const auto check = [&](float other, float exact_other) {
+    const auto table = [](float x) {
+      return std::vector<std::vector<float>>(4, std::vector<float>{x, 0, 0, 0});
+    };
+    BigramEngine fast(table(other), false, 256);
+    BigramEngine exact(table(exact_other), false, 256);
+    Evaluation evaluation(fast, &exact, 1);
+    EXPECT_TRUE(evaluation.add(text, {0, 5, 8}));
+    const auto status = evaluation.check_figures();
+    return status ? std::string() : status.error().message;
+  };
+  // log(double's maximum) is 709.78.
+  EXPECT_EQ(check(709, 0), "");
+  EXPECT_EQ(check(710, 0),
+            "the perplexity is too large for a number: 710 nats per token over 3 tokens");
+  EXPECT_EQ(
+      check(0, 1e30f),
+      "the perplexity of the reference is too large for a number: 1e+30 nats per token over 3 "
+      "tokens");
+}
+
 TEST(Evaluation, BrokenLogitsAreAnError) {
   BigramEngine engine({{0, 0, 0, 0}, {0, NAN, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, false, 256);
   Evaluation evaluation(engine, nullptr, 1);
