@@ -103,7 +103,9 @@ int chat(Engine& engine, const RunFlags& flags, GenerateRequest request, double 
   while (true) {
     if (line.empty()) {
       if (at_terminal) write_stderr("\n> ");
-      if (!read_line(line)) break;
+      const auto is_there = read_line(line);
+      if (!is_there) return failure(is_there.error());
+      if (!*is_there) break;
     }
     const std::string message = std::exchange(line, {});
     if (message == "/quit" || message == "/exit") break;

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <exception>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,7 +64,11 @@ int dispatch(CommandLine& line, int argc, char** argv) {
   try {
     line.app->parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
-    return line.app->exit(request);
+    std::ostringstream text;
+    const int exit_code = line.app->exit(request, text, text);
+    Output out;
+    out.write(text.str());
+    return std::max(exit_code, out.finish());
   } catch (const CLI::ParseError& error) {
     const std::string first = argv[1];
     if (line.app->get_subcommands().empty() && !first.starts_with('-')) {

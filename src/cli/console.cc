@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "model/gguf_text.h"
 
 namespace quire {
@@ -32,6 +33,11 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
+tl::unexpected<Error> too_long(std::string_view name) {
+  return fail(ErrorCode::kInvalidArgument, "{} holds more than the {} allowed", name,
+              format_byte_size(kMaxReadBytes));
+}
+
 Result<std::string> read_all(int fd, std::string_view name) {
   std::string text;
   std::array<char, 65536> buffer;
@@ -40,6 +46,7 @@ Result<std::string> read_all(int fd, std::string_view name) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(ErrorCode::kIo, "cannot read {}: {}", name, std::strerror(errno));
     if (n == 0) return text;
+    if (text.size() + static_cast<std::size_t>(n) > kMaxReadBytes) return too_long(name);
     text.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }
@@ -82,7 +89,7 @@ std::string text_name(const std::filesystem::path& path) {
   return path == "-" ? "standard input" : path.string();
 }
 
-bool read_line(std::string& line) {
+Result<bool> read_line(std::string& line) {
   static std::string pending;  // read, but behind the line that was asked for
   line.clear();
   std::size_t searched = 0;
@@ -96,11 +103,18 @@ bool read_line(std::string& line) {
     searched = pending.size();
     std::array<char, 4096> buffer;
     const ssize_t n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR && !InterruptGuard::interrupted()) continue;
-    if (n <= 0) {
-      line = std::exchange(pending, {});  // a last line without a newline
-      return n == 0 && !line.empty();
+    if (n < 0 && errno == EINTR) {
+      if (InterruptGuard::interrupted()) return false;
+      continue;
     }
+    if (n < 0) {
+      return fail(ErrorCode::kIo, "cannot read standard input: {}", std::strerror(errno));
+    }
+    if (n == 0) {
+      line = std::exchange(pending, {});  // a last line without a newline
+      return !line.empty();
+    }
+    if (pending.size() > kMaxReadBytes) return too_long("a line of standard input");
     pending.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ class Output {
   int error_ = 0;  // errno of the write that failed
 };
 
+/// Of what is read at once: /dev/zero has no end, and nothing that a model could read is longer.
+inline constexpr std::size_t kMaxReadBytes = std::size_t{256} << 20;
+
 /// A whole file, "-" for standard input.
 Result<std::string> read_text(const std::filesystem::path& path);
 
@@ -52,8 +56,8 @@ Result<std::string> read_text(const std::filesystem::path& path);
 std::string text_name(const std::filesystem::path& path);
 
 /// The next line of standard input without its newline (a carriage return before it included);
-/// false at the end or on Ctrl-C.
-bool read_line(std::string& line);
+/// false at the end or on Ctrl-C. A line longer than kMaxReadBytes is an error.
+Result<bool> read_line(std::string& line);
 
 /// While it lives, the first Ctrl-C only sets a flag. The second ends the process at once.
 class InterruptGuard {

@@ -1,6 +1,9 @@
 """A conversation through a pipe: one message per line."""
 
 import re
+import subprocess
+
+import pytest
 
 FIGURES = re.compile(r"\[prefill (\d+) tokens, [\d.]+ tokens/s, (\d+) from the cache; decode (\d+)")
 
@@ -62,3 +65,11 @@ def test_lines_may_end_as_on_windows(quire, smollm2):
     done = quire("run", smollm2, "--chat", "--ctx", "256", "-n", "3", "--temp", "0",
                  stdin="Hi\r\n/quit\r\nnot read\r\n")
     assert done.stderr.decode().count("[prefill") == 1
+
+
+@pytest.mark.parametrize("redirect", ["</", "<&-"])
+def test_an_input_that_cannot_be_read_is_not_an_end(binary, smollm2, redirect):
+    done = subprocess.run(["bash", "-c", f'exec "$@" {redirect}', "bash", binary, "run", smollm2,
+                           "--chat", "--ctx", "64"], capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(b"quire: cannot read standard input: ")

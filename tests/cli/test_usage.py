@@ -201,3 +201,20 @@ def test_a_system_message_that_is_not_utf8_is_refused(quire, smollm2):
 
 def test_standard_input_has_a_name(quire, smollm2):
     assert "standard input is empty" in quire.error("run", smollm2, "-f", "-", stdin=b"\n", expect=1)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"]], ids=" ".join)
+def test_help_that_cannot_be_written_is_a_failure(binary, args):
+    for redirect in (">/dev/full", ">&-"):
+        done = subprocess.run(["bash", "-c", f'exec "$@" {redirect}', "bash", binary, *args],
+                              capture_output=True)
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"quire: cannot write to standard output: ")
+    reader_gone = 'set -o pipefail; "$@" | true'
+    assert subprocess.run(["bash", "-c", reader_gone, "bash", binary, *args]).returncode == 0
+
+
+def test_a_text_without_an_end_is_refused(quire, smollm2):
+    for args in (["eval", smollm2, "--text"], ["run", smollm2, "-f"]):
+        assert "/dev/zero holds more than the 256.0 MiB allowed" in quire.error(
+            *args, "/dev/zero", expect=1)
