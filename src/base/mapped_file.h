@@ -29,4 +29,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// Takes the whole pages of a part of a mapped file out of this process's memory; they come back
+/// from the file when they are read again.
+void drop_resident(std::span<const std::byte> mapped);
+
 }  // namespace quire

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <string>
 
 #include "base/temp_folder_testing.h"
 
@@ -21,6 +23,36 @@ TEST(MappedFile, RefusesWhatIsNoRegularFile) {
   const auto empty = dir / "quire_empty";
   std::ofstream(empty).flush();
   EXPECT_FALSE(MappedFile::open(empty).has_value());
+}
+
+/// Bytes of mapped files in this process's memory.
+std::size_t resident_file_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kilobytes = 0;
+  while (status >> word)
+    if (word == "RssFile:") status >> kilobytes;
+  return kilobytes * 1024;
+}
+
+TEST(MappedFile, DroppedBytesComeBackFromTheFile) {
+  const testing::TempFolder dir;
+  const auto path = dir / "quire_dropped";
+  const std::string text(std::size_t{4} << 20, 'q');
+  std::ofstream(path) << text;
+  const auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.has_value());
+  const auto is_whole = [&] {
+    return std::ranges::all_of(file->bytes(), [](std::byte b) { return b == std::byte{'q'}; });
+  };
+  EXPECT_TRUE(is_whole());
+  const std::size_t before = resident_file_bytes();
+  drop_resident(file->bytes().subspan(100, 3 << 20));
+  const std::size_t after = resident_file_bytes();
+  EXPECT_GT(before, after + (2 << 20));
+  EXPECT_TRUE(is_whole());
+  drop_resident(file->bytes().first(10));  // less than a page
+  drop_resident({});
 }
 
 TEST(MappedFile, MapsTheBytes) {

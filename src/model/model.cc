@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/mapped_file.h"
 #include "model/forward_pass.h"
 
 namespace quire {
@@ -23,10 +24,19 @@ Model::Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types)
   for (const RopeSpec& rope : spec_.ropes) ropes_.emplace_back(rope);
 }
 
+void Model::drop_embedding(std::size_t n_rows) {
+  constexpr std::size_t kRows = 64;
+  embedded_rows_ += n_rows;
+  if (embedded_rows_ < kRows) return;
+  drop_resident(weights_.embedding->data);
+  embedded_rows_ = 0;
+}
+
 Status Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) {
   ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.size(),
                    workspace_);
   pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, logits); });
+  drop_embedding(input.tokens.size());
   const std::optional<Overflow> overflow = pass.first_overflow();
   if (!overflow) return {};
   const auto slice = std::ranges::find_if(input.sequences, [&](const SequenceSlice& each) {

@@ -40,12 +40,17 @@ class Model {
  private:
   Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types);
 
+  /// Each row that is read brings its whole neighbourhood of the file into memory: now and then
+  /// that is given back, or the embedding would be there twice in the end.
+  void drop_embedding(std::size_t n_rows);
+
   ModelSpec spec_;
   ModelWeights weights_;
   KvLayout layout_types_;  // KV types and page size; head counts come from the layer
   std::vector<RopeTable> ropes_;
   const Kernels* kernels_;
   Workspace workspace_;
+  std::size_t embedded_rows_ = 0;  // since the embedding was last dropped from memory
 };
 
 }  // namespace quire
