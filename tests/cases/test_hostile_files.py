@@ -112,6 +112,26 @@ def test_b38_an_impossible_model_is_refused_by_name(binary, tmp_path, name):
     assert "key 'llama." in error or "tensor '" in error
 
 
+def test_b41_a_refusal_copies_no_vocabulary_and_no_string(binary, tmp_path):
+    file = tmp_path / "evil.gguf"
+    n = 1_000_000
+    with file.open("wb") as out:  # in parts: what this process holds counts as the child's too
+        out.write(corpus.gguf([corpus.text("tokenizer.ggml.model") + struct.pack("<I", STRING)
+                               + corpus.text("gpt2"),
+                               corpus.array("tokenizer.ggml.token_type", U32, [1, 1]),
+                               corpus.array("tokenizer.ggml.tokens", STRING, [], count=n)]))
+        for i in range(0, n, 1000):
+            out.write(b"".join(corpus.text(f"{j:06}") for j in range(i, i + 1000)))
+    for command in (["inspect"], ["tokenize"], ["detokenize"]):
+        assert "'tokenizer.ggml.token_type' at byte" in refuse(binary, command, file)
+    with file.open("wb") as out:
+        out.write(corpus.gguf([corpus.text("x") + struct.pack("<IQ", STRING, 23 << 20)]))
+        for _ in range(23):
+            out.write(b"x" * (1 << 20))
+    for command in (["run", "-p", "a"], ["tokenize"]):
+        assert "is missing" in refuse(binary, command, file)
+
+
 def test_the_model_that_is_changed_works_unchanged(quire, tmp_path):
     file = tmp_path / "good.gguf"
     file.write_bytes(patched("block_count", 2))
