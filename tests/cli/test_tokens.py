@@ -1,6 +1,8 @@
 """tokenize and detokenize. That the ids are right is tested elsewhere; here they go both ways."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,15 @@ def test_bos_is_as_the_model_wants_it(quire, smollm2, gemma3):
                                         ("99999999999", "99999999999"), ("1.5", "1.5")])
 def test_a_bad_id_is_named(quire, smollm2, ids, named):
     assert named in quire.error("detokenize", smollm2, expect=1, stdin=ids)
+
+
+@pytest.mark.parametrize("unit", ["a1", "'s"])
+def test_a_text_of_single_characters_takes_little_memory(binary, smollm2, tmp_path, unit):
+    (tmp_path / "text").write_text(unit * (1 << 19))
+    with ((tmp_path / "text").open() as text,
+          subprocess.Popen([binary, "tokenize", smollm2], stdin=text,
+                           stdout=subprocess.DEVNULL) as process):
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss < 150 << 10  # KiB; a vocabulary of 49,152 tokens takes half of it

@@ -258,7 +258,7 @@ TEST(PreTokenizers, AQuarterMegabyteOfOneKindOfCharacter) {
     data.pre = pre.name;
     const auto tokenizer = Tokenizer::create(std::move(data));
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-    for (const std::string_view unit : {"A", "é", "漢", " ", "\n", "us", "7", "."}) {
+    for (const std::string_view unit : {"A", "é", "漢", " ", "\n", "us", "7", ".", "a1", "'s"}) {
       std::string text;
       while (text.size() < (1u << 18)) text += unit;
       const auto ids = (*tokenizer)->encode(text, ParseSpecial::kNo);

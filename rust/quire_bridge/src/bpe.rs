@@ -1,15 +1,15 @@
 //! Byte-level BPE as Hugging Face's `tokenizers` does it, put together from its parts: the added
 //! vocabulary twice (with and without control tokens), one pre-tokenizer, one model.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tokenizers::models::bpe::BPE;
-use tokenizers::pre_tokenizers::split::SplitPattern;
-use tokenizers::tokenizer::normalizer::SplitDelimiterBehavior;
 use tokenizers::{
     AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
+
+use crate::pieces::{self, Cut, Pieces};
 
 // GGUF's token types, as far as they matter here.
 const CONTROL: u8 = 3;
@@ -20,25 +20,10 @@ pub struct Bpe {
     plain: AddedVocabulary,
     special: AddedVocabulary,
     normalizer: Option<NormalizerWrapper>,
+    cuts: Vec<Cut>,
     pre_tokenizer: PreTokenizerWrapper,
     model: BPE,
     byte_ids: Vec<Option<i32>>,
-    isolates_newlines: bool,
-}
-
-/// Whether a pre-tokenizer makes every newline a piece of its own before anything else.
-fn isolates_newlines(pre_tokenizer: &PreTokenizerWrapper) -> bool {
-    let PreTokenizerWrapper::Sequence(sequence) = pre_tokenizer else {
-        return false;
-    };
-    match sequence.as_ref().first() {
-        Some(PreTokenizerWrapper::Split(split)) => {
-            split.pattern == SplitPattern::Regex("[\r\n]".into())
-                && split.behavior == SplitDelimiterBehavior::Isolated
-                && !split.invert
-        }
-        _ => false,
-    }
 }
 
 impl Bpe {
@@ -56,7 +41,8 @@ impl Bpe {
         };
         let pre_tokenizer =
             serde_json::from_str(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
-        let isolates_newlines = isolates_newlines(&pre_tokenizer);
+        let (cuts, pre_tokenizer) =
+            pieces::take_apart(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
 
         let (special, plain) = added_vocabularies(tokens, kinds)?;
         let model = model(tokens, kinds, merges, ignore_merges)?;
@@ -64,15 +50,16 @@ impl Bpe {
             .iter()
             .map(|c| model.token_to_id(c.encode_utf8(&mut [0; 4])).map(|id| id as i32))
             .collect();
-        Ok(Bpe { plain, special, normalizer, pre_tokenizer, model, byte_ids, isolates_newlines })
+        Ok(Bpe { plain, special, normalizer, cuts, pre_tokenizer, model, byte_ids })
     }
 
     pub fn encode(&self, text: &[u8], parse_special: bool) -> Result<Vec<i32>, String> {
         let added = if parse_special { &self.special } else { &self.plain };
         let mut ids = Vec::with_capacity(text.len() / 3 + 1);
+        let mut pieces = Pieces::new(&self.cuts, |piece, ids| self.encode_piece(piece, ids));
         for chunk in text.utf8_chunks() {
             if !chunk.valid().is_empty() {
-                self.encode_str(added, chunk.valid(), &mut ids)
+                self.encode_str(added, chunk.valid(), &mut pieces, &mut ids)
                     .map_err(|e| e.to_string())?;
             }
             // The model knows only UTF-8: what is not stands as the tokens of its bytes.
@@ -85,44 +72,24 @@ impl Bpe {
         &self,
         added: &AddedVocabulary,
         text: &str,
+        pieces: &mut Pieces<impl FnMut(&str, &mut Vec<i32>) -> tokenizers::Result<()>>,
         ids: &mut Vec<i32>,
     ) -> tokenizers::Result<()> {
-        let pieces = added.extract_and_normalize(self.normalizer.as_ref(), text);
-        for (piece, _, tokens) in pieces.get_splits(OffsetReferential::Normalized, OffsetType::None)
-        {
+        let parts = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        for (part, _, tokens) in parts.get_splits(OffsetReferential::Normalized, OffsetType::None) {
             match tokens {
                 Some(tokens) => ids.extend(tokens.iter().map(|token| token.id as i32)),
-                None if self.isolates_newlines => self.encode_lines(piece, ids)?,
-                None => ids.extend(self.encode_piece(piece)?),
+                None => pieces.run(part, ids)?,
             }
         }
         Ok(())
     }
 
-    fn encode_piece(&self, piece: &str) -> tokenizers::Result<Vec<i32>> {
+    fn encode_piece(&self, piece: &str, ids: &mut Vec<i32>) -> tokenizers::Result<()> {
         let mut pieces = PreTokenizedString::from(piece);
         self.pre_tokenizer.pre_tokenize(&mut pieces)?;
-        pieces.tokenize(|piece| self.model.tokenize(piece.get()))?;
-        let encoding = pieces.into_encoding(None, 0, OffsetType::None)?;
-        Ok(encoding.get_ids().iter().map(|&id| id as i32).collect())
-    }
-
-    /// What a pre-tokenizer that isolates newlines first makes of `text`: nothing in a line bears
-    /// on another, so each distinct line is encoded once. A megabyte of newlines would otherwise
-    /// pass every split one character at a time.
-    fn encode_lines(&self, text: &str, ids: &mut Vec<i32>) -> tokenizers::Result<()> {
-        let mut known: HashMap<&str, Vec<i32>> = HashMap::new();
-        for part in text.split_inclusive(['\r', '\n']) {
-            let line = part.trim_end_matches(['\r', '\n']);
-            for piece in [line, &part[line.len()..]] {
-                if piece.is_empty() {
-                    continue;
-                }
-                if !known.contains_key(piece) {
-                    known.insert(piece, self.encode_piece(piece)?);
-                }
-                ids.extend(&known[piece]);
-            }
+        for (piece, _, _) in pieces.get_splits(OffsetReferential::Normalized, OffsetType::None) {
+            ids.extend(self.model.tokenize(piece)?.iter().map(|token| token.id as i32));
         }
         Ok(())
     }

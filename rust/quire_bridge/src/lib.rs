@@ -3,6 +3,7 @@
 
 mod bpe;
 mod guard;
+mod pieces;
 mod template;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
