@@ -1,6 +1,5 @@
 #include "engine/prompt.h"
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,10 +76,9 @@ TextMatcher readable_constants(const TextMatcher& control, const ChatTemplate& c
 /// What of `rendered` the template wrote. It is rendered again with contents that it cannot read;
 /// one that looks for its own words in a message ("</think>") comes to other results then, so it
 /// may read those in a third rendering, as long as that has the special tokens of the second.
-std::optional<std::vector<bool>> find_written(const Tokenizer& tokenizer, const ChatTemplate& chat,
-                                              std::span<const ChatMessage> messages,
-                                              bool add_generation_prompt,
-                                              std::string_view rendered) {
+Result<std::vector<bool>> find_written(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                                       std::span<const ChatMessage> messages,
+                                       bool add_generation_prompt, std::string_view rendered) {
   const OpaqueText opaque(tokenizer.data());
   const TextMatcher& control = tokenizer.control_tokens();
   const auto render = [&](const TextMatcher& readable) {
@@ -91,11 +89,19 @@ std::optional<std::vector<bool>> find_written(const Tokenizer& tokenizer, const 
     return chat.render(marked, add_generation_prompt);
   };
   const auto unread = render(TextMatcher());
-  if (!unread) return std::nullopt;
-  if (auto written = written_by_template(rendered, *unread)) return written;
+  if (!unread) {
+    return fail(unread.error().code,
+                "{} (with contents it cannot read, to tell its special tokens from the messages')",
+                unread.error().message);
+  }
+  if (auto written = written_by_template(rendered, *unread)) return std::move(*written);
   const auto read = render(readable_constants(control, chat));
-  if (!read || control_ids(control, *read) != control_ids(control, *unread)) return std::nullopt;
-  return written_by_template(rendered, *read);
+  if (read && control_ids(control, *read) == control_ids(control, *unread)) {
+    if (auto written = written_by_template(rendered, *read)) return std::move(*written);
+  }
+  return fail(ErrorCode::kUnsupported,
+              "the chat template rewrites a message in a way that leaves it unclear which special "
+              "tokens are its own and which are the message's");
 }
 
 }  // namespace
@@ -123,14 +129,8 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatT
   if (!control.occurs_in(rendering.text)) {
     return encode_plain(tokenizer, rendering.text, ParseSpecial::kNo);
   }
-  auto written = find_written(tokenizer, chat, valid, add_generation_prompt, rendering.text);
-  if (!written) {
-    return fail(
-        ErrorCode::kUnsupported,
-        "the chat template rewrites a message in a way that leaves it unclear which special "
-        "tokens are its own and which are the message's");
-  }
-  rendering.written = std::move(*written);
+  QUIRE_ASSIGN_OR_RETURN(rendering.written, find_written(tokenizer, chat, valid,
+                                                         add_generation_prompt, rendering.text));
   // The usual case is one encode of the whole text, as the model was trained.
   if (!reaches_into_messages(control, rendering)) {
     return encode_plain(tokenizer, rendering.text, ParseSpecial::kYes);

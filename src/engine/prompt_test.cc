@@ -164,6 +164,9 @@ TEST(EncodeChat, WhatIsUnclearIsRefused) {
       "<K>", "{% if 'zz' in messages[0].content %}<K>{% endif %}{{ messages[0].content }}",
       {"zz"})));
   EXPECT_TRUE(is_refused(encode_user("<K>", "<K>{{ messages[0].content|escape }}", {"a<K>"})));
+  EXPECT_TRUE(is_refused(encode_user(
+      "<K>", "<K>{% if messages[0].content != 'a' %}{{ raise_exception('no') }}{% endif %}",
+      {"a"})));
   // Nothing is unclear without special tokens.
   EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|escape }}", {"<K>"}), "&lt;K&gt;");
 }
