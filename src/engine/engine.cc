@@ -61,7 +61,9 @@ class EngineImpl final : public Engine {
         chat_template_(load_chat_template(file_, *tokenizer_)),
         pool_(std::move(pool)),
         model_(std::move(model)),
-        kv_(std::move(kv)) {}
+        kv_(std::move(kv)) {
+    file_.forget_metadata();
+  }
 
   const EngineOptions& options() const override { return options_; }
   const ModelSpec& spec() const override { return model_.spec(); }

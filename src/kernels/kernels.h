@@ -1,6 +1,7 @@
 #pragma once
 // The one table of numeric kernels. Each instruction-set tier fills a table; one is chosen at
-// start-up by CPUID, or by QUIRE_ISA=scalar|avx2|avx512. All tiers give bit-identical results.
+// start-up by what the CPU has, or by QUIRE_ISA with a name of tiers.h. All tiers give
+// bit-identical results.
 
 #include <cstddef>
 #include <cstdint>
@@ -88,6 +89,7 @@ struct Kernels {
 
   void (*add)(const float* x, float* y, std::size_t n);  // y += x
   void (*scale)(float factor, float* y, std::size_t n);  // y *= factor
+  /// y = activation(gate) * up; y may be gate.
   void (*silu_mul)(const float* gate, const float* up, float* y, std::size_t n);
   void (*gelu_tanh_mul)(const float* gate, const float* up, float* y, std::size_t n);
   /// y = cap * tanh(y / cap); NaN for infinity

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/mapped_file.h"
+
 namespace quire {
 namespace {
 
@@ -87,6 +89,7 @@ void ForwardPass::resize(RowState& state) {
   state.hidden.resize(n_rows_, spec_.hidden_dim);
   state.attention.resize(n_rows_, max_q_dim_);
   state.ffn.resize(n_rows_, max_ffn_);
+  if (replicated_) state.ffn_f32.resize(n_rows_ * max_ffn_);
   state.output.resize(in_->logit_rows.size(), spec_.hidden_dim);
 }
 
@@ -143,6 +146,7 @@ void ForwardPass::embed(const Worker& worker) {
   const std::size_t row_bytes = hidden / type.block_size * type.block_bytes;
   const Rows rows = rows_of(worker);
   for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
+    if ((i - rows.range.begin) % kResidentRows == kResidentRows - 1) drop_resident(table.data);
     float* x = rows.state.residual.data() + i * hidden;
     dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_->tokens[i]) * row_bytes,
                hidden, x);
@@ -316,12 +320,15 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
   worker.barrier();
 
   const auto activate = spec_.activation == Activation::kSilu ? k_.silu_mul : k_.gelu_tanh_mul;
+  // In place, unless others compute the same rows.
+  float* activated = replicated_ ? rows.state.ffn_f32.data() : ws_.gate.data();
   for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
-    activate(ws_.gate.data() + i * ffn, ws_.up.data() + i * ffn, rows.state.ffn.row(i), ffn);
-    if (w.down.weight.wants_int8()) rows.state.ffn.quantize(k_, i);
+    activate(ws_.gate.data() + i * ffn, ws_.up.data() + i * ffn, activated + i * ffn, ffn);
+    if (w.down.weight.wants_int8()) k_.quantize_row(activated + i * ffn, i, rows.state.ffn.view());
   }
   barrier_unless_replicated(worker);
-  linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, rows.state.ffn.view());
+  const ActivationView input{.f32 = activated, .f32_stride = ffn, .int8 = rows.state.ffn.view()};
+  linears(worker, std::array<Job, 1>{{{&w.down, ws_.projected.data()}}}, input);
   if (layer + 1 < spec_.layers.size()) {
     const LayerWeights& next = weights_.layers[layer + 1];
     prefetch(worker, std::array{&next.q, &next.k, &next.v});

@@ -124,6 +124,11 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_v
 }
 
 std::span<const GgufKeyValue> GgufFile::metadata() const { return impl_->metadata; }
+void GgufFile::forget_metadata() {
+  impl_->metadata = {};
+  impl_->keys_sorted = {};
+  for (const MappedFile& file : impl_->files) drop_resident(file.bytes());
+}
 std::span<const GgufTensor> GgufFile::tensors() const { return impl_->tensors; }
 std::uint64_t GgufFile::file_bytes() const { return impl_->file_bytes; }
 const std::string& GgufFile::name() const { return impl_->name; }

@@ -67,6 +67,9 @@ class GgufFile {
   ~GgufFile();
 
   std::span<const GgufKeyValue> metadata() const;
+  /// Frees the decoded metadata once nobody asks for it any more, which is some MB with a large
+  /// vocabulary: from here on there is none. Tensors stay.
+  void forget_metadata();
   std::span<const GgufTensor> tensors() const;
   std::uint64_t file_bytes() const;
   const std::string& name() const;  // the path, or what parse() was given; for messages

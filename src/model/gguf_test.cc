@@ -99,6 +99,17 @@ TEST(Gguf, FindsTensorsWhereTheyLie) {
   EXPECT_EQ(file.find_tensor("output_norm.weight")->data.size(), 128u);
 }
 
+TEST(Gguf, ForgottenMetadataLeavesTensors) {
+  const auto bytes = valid_file().build();
+  GgufFile file = parse_valid(bytes);
+  ASSERT_FALSE(file.metadata().empty());
+  const std::string key(file.metadata()[0].key);
+  file.forget_metadata();
+  EXPECT_TRUE(file.metadata().empty());
+  EXPECT_EQ(file.find(key), nullptr);
+  EXPECT_NE(file.find_tensor("output_norm.weight"), nullptr);
+}
+
 // What a failed typed read says: the file, the key, the byte, what was expected and what is there.
 TEST(Gguf, TypedReadsRefuseWhatIsNotAsked) {
   GgufWriter w = valid_file();

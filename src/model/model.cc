@@ -25,9 +25,8 @@ Model::Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types)
 }
 
 void Model::drop_embedding(std::size_t n_rows) {
-  constexpr std::size_t kRows = 64;
   embedded_rows_ += n_rows;
-  if (embedded_rows_ < kRows) return;
+  if (embedded_rows_ < kResidentRows) return;
   drop_resident(weights_.embedding->data);
   embedded_rows_ = 0;
 }

@@ -40,8 +40,7 @@ class Model {
  private:
   Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types);
 
-  /// Each row that is read brings its whole neighbourhood of the file into memory: now and then
-  /// that is given back, or the embedding would be there twice in the end.
+  /// Keeps what is resident of the embedding small; n_rows were read of it.
   void drop_embedding(std::size_t n_rows);
 
   ModelSpec spec_;

@@ -27,6 +27,11 @@ struct ModelInput {
   std::span<const std::size_t> logit_rows;   // rows whose logits are wanted
 };
 
+/// Rows of the embedding that are read from the mapped file before it leaves memory again: each
+/// brings its whole neighbourhood in, 64 KiB of it on Linux, and the embedding would be there twice
+/// in the end.
+inline constexpr std::size_t kResidentRows = 16;
+
 /// Memory of an input made by only_logit_rows().
 struct LogitRowsStorage {
   std::vector<SequenceSlice> sequences;

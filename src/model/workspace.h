@@ -49,7 +49,8 @@ struct RowState {
   ScratchArray<float> residual;  // [n_rows, hidden]
   Activations hidden;            // normed input of attention and FFN, [n_rows, hidden]
   Int8Buffer attention;          // [n_rows, n_heads * head_dim]
-  Activations ffn;               // [n_rows, ffn]
+  Int8Buffer ffn;                // [n_rows, ffn]
+  ScratchArray<float> ffn_f32;   // the same in f32, of replicated rows only
   Activations output;            // [n_logit_rows, hidden]
 };
 
