@@ -11,6 +11,7 @@ namespace {
 using testing::Floats;
 using testing::on_every_tier;
 using testing::random_floats;
+using testing::same_bits;
 
 constexpr std::size_t kLengths[] = {1, 2, 15, 16, 17, 31, 33, 64, 100, 576, 641};
 
