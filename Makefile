@@ -102,5 +102,5 @@ completions: build ## write the shell completions to build/release/completions
 install: completions ## install the binary, completions and documents under PREFIX=/usr/local (DESTDIR works)
 	@cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
-clean: ## remove everything that was built, .venv too; models and Debian packages stay
+clean: ## remove what was built, .venv too; models, .cache (peers, tool state) and Debian packages stay
 	@rm -rf build rust/target .venv compile_commands.json

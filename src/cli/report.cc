@@ -54,7 +54,7 @@ std::string report_figures(const RunReport& report, bool with_seed) {
   out += fmt::format("decode   {} tokens, {:.1f} tokens/s, finished by {}\n", result.tokens.size(),
                      per_second(timings.decode_tokens, timings.decode_s),
                      finish_reason_name(result.finish_reason));
-  out += fmt::format("cache    {} in {} pages of {} tokens, {} per token ({})\n",
+  out += fmt::format("cache    {} in {} pages ({} tokens of a layer each), {} per token ({})\n",
                      format_byte_size(stats.bytes_used), pages_in_use(stats), stats.page_size,
                      format_byte_size(engine.spec().kv_bytes_per_token(type)), kv_type_name(type));
   if (result.speculation) {
