@@ -17,11 +17,6 @@ constexpr char32_t kLongMask = 0x1FFFF;
 constexpr char32_t kSpaceMark = 0x2003;
 constexpr char32_t kOtherSpaceMark = 0x2002;
 
-bool is_mark(char32_t c) {
-  return (c >= kShortMarks && c < kShortMarks + kShortEnd) || c >= kLongMarks || c == kSpaceMark ||
-         c == kOtherSpaceMark;
-}
-
 // What str.strip() of Python removes.
 bool is_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
@@ -81,22 +76,35 @@ char32_t OpaqueText::marked(char32_t c) const {
   return c < kShortEnd ? kShortMarks + c : kLongMarks + (c & kLongMask);
 }
 
-std::string OpaqueText::mark(std::string_view text, const TextMatcher& readable) const {
+bool OpaqueText::is_mark_of(char32_t mark, char32_t c) const {
+  if (mark == marked(c)) return true;
+  const bool letter = is_ascii_letter(c) || c >= 0x80;
+  // Beyond ASCII, which letters belong together is not looked up: any mark of one will do.
+  const bool of_wide =
+      (mark >= kShortMarks + 0x80 && mark < kShortMarks + kShortEnd) || mark >= kLongMarks;
+  return letter && (of_wide || (is_ascii_letter(c) && mark == marked(c ^ 0x20u)));
+}
+
+std::string OpaqueText::mark(std::string_view text, const TextMatcher& readable,
+                             const TextMatcher& special) const {
   std::string out;
   out.reserve(3 * text.size());
   const auto matches = readable.all(text);
+  const auto specials = special.all(text);
   std::size_t readable_end = 0;
+  std::size_t special_end = 0;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t at = text.size() - rest.size();
     readable_end = std::max(readable_end, at + matches[at].length);
+    special_end = std::max(special_end, at + specials[at].length);
     const char32_t c = take_character(rest);
-    append_utf8(out, at < readable_end ? c : marked(c));
+    append_utf8(out, at < readable_end && at >= special_end ? c : marked(c));
   }
   return out;
 }
 
-std::optional<std::vector<bool>> written_by_template(std::string_view rendered,
-                                                     std::string_view with_marks) {
+std::optional<std::vector<bool>> OpaqueText::written_by_template(
+    std::string_view rendered, std::string_view with_marks) const {
   std::vector<bool> written(rendered.size());
   const std::size_t size = rendered.size();
   while (!rendered.empty() && !with_marks.empty()) {
@@ -106,7 +114,7 @@ std::optional<std::vector<bool>> written_by_template(std::string_view rendered,
     if (original == other) {
       std::fill(written.begin() + static_cast<std::ptrdiff_t>(begin),
                 written.end() - static_cast<std::ptrdiff_t>(rendered.size()), true);
-    } else if (!is_mark(other)) {
+    } else if (!is_mark_of(other, original)) {
       return std::nullopt;
     }
   }

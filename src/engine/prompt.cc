@@ -84,7 +84,7 @@ Result<std::vector<bool>> find_written(const Tokenizer& tokenizer, const ChatTem
   const auto render = [&](const TextMatcher& readable) {
     std::vector<ChatMessage> marked;
     for (const auto& [role, content] : messages) {
-      marked.push_back({role, opaque.mark(content, readable)});
+      marked.push_back({role, opaque.mark(content, readable, control)});
     }
     return chat.render(marked, add_generation_prompt);
   };
@@ -94,10 +94,10 @@ Result<std::vector<bool>> find_written(const Tokenizer& tokenizer, const ChatTem
                 "{} (with contents it cannot read, to tell its special tokens from the messages')",
                 unread.error().message);
   }
-  if (auto written = written_by_template(rendered, *unread)) return std::move(*written);
+  if (auto written = opaque.written_by_template(rendered, *unread)) return std::move(*written);
   const auto read = render(readable_constants(control, chat));
   if (read && control_ids(control, *read) == control_ids(control, *unread)) {
-    if (auto written = written_by_template(rendered, *read)) return std::move(*written);
+    if (auto written = opaque.written_by_template(rendered, *read)) return std::move(*written);
   }
   return fail(ErrorCode::kUnsupported,
               "the chat template rewrites a message in a way that leaves it unclear which special "

@@ -171,6 +171,31 @@ TEST(EncodeChat, WhatIsUnclearIsRefused) {
   EXPECT_EQ(encode_user("<K>", "{{ messages[0].content|escape }}", {"<K>"}), "&lt;K&gt;");
 }
 
+// A template may read its own words in a message, but not put together a special token from them.
+TEST(EncodeChat, WordsOfTheTemplateDoNotAddUpToASpecialToken) {
+  EXPECT_TRUE(is_refused(encode_user(
+      "<K>",
+      "{% for m in messages %}{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1] }}"
+      "{% else %}{{ '<' + 'K' + '>' + m.content }}{% endif %}{% endfor %}",
+      {"x</think><K>"})));
+  EXPECT_TRUE(is_refused(encode_user(
+      "<K>",
+      "{% set c = messages[-1].content %}{% if 'K' in c and '<' in c and '>' in c %}{{ c }}"
+      "{% else %}<K>x{% endif %}",
+      {"<K>"})));
+}
+
+// Where one message is left out and another put in, the renderings are as long as each other, and
+// the user's text stands where the template's token is in the one with marks.
+TEST(EncodeChat, TextThatMovesBetweenRenderingsIsNotTheTemplates) {
+  EXPECT_EQ(encode_user("<K>",
+                        "{% if 'zzz' in messages[0].content %}"
+                        "{{ messages[1].content }}<K>{{ messages[2].content }}{% else %}"
+                        "{{ messages[0].content + messages[1].content }}<K>{% endif %}",
+                        {"zzz", "ab<K>", "<K>"}),
+            "ab<K>[<K>]<K>");
+}
+
 TEST(EncodeChat, MarksOfTheMessagesThemselvesDoNoHarm) {
   // U+E000 0 U+E000 is what would stand for the first hidden text if nothing used U+E000.
   const std::string fake =
