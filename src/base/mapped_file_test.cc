@@ -30,8 +30,12 @@ std::size_t resident_file_bytes() {
   std::ifstream status("/proc/self/status");
   std::string word;
   std::size_t kilobytes = 0;
-  while (status >> word)
-    if (word == "RssFile:") status >> kilobytes;
+  while (status >> word) {
+    if (word != "RssFile:" && word != "RssShmem:") continue;  // the latter on tmpfs
+    std::size_t value = 0;
+    status >> value;
+    kilobytes += value;
+  }
   return kilobytes * 1024;
 }
 

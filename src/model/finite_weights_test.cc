@@ -54,12 +54,30 @@ TEST(FiniteWeights, FindsExactlyWhatDequantizesToInfinityOrNaN) {
   }
 }
 
-TEST(FiniteWeights, AModelWithOneIsRefusedByName) {
+std::vector<std::byte> model_bytes() {
   std::ifstream in(QUIRE_TEST_DATA "/tiny/llama_mha_d64.gguf", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  ASSERT_FALSE(text.empty());
+  EXPECT_FALSE(text.empty());
   std::vector<std::byte> bytes(text.size());
   std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+// Pages of a mapped file are given back once packed; other memory would come back as zeros.
+TEST(FiniteWeights, LoadingFromMemoryLeavesItAsItWas) {
+  const std::vector<std::byte> bytes = model_bytes();
+  const std::vector<std::byte> before = bytes;
+  const auto file = GgufFile::parse(bytes, "m.gguf");
+  ASSERT_TRUE(file.has_value());
+  const auto spec = read_model_spec(*file);
+  ASSERT_TRUE(spec.has_value());
+  ThreadPool pool(2);
+  ASSERT_TRUE(load_weights(*file, *spec, Precision::kFast, pool, {}).has_value());
+  EXPECT_TRUE(bytes == before);
+}
+
+TEST(FiniteWeights, AModelWithOneIsRefusedByName) {
+  const std::vector<std::byte> bytes = model_bytes();
   ThreadPool pool(2);
   for (const char* name : {"token_embd.weight", "blk.0.attn_norm.weight", "blk.1.ffn_down.weight",
                            "blk.0.attn_q.weight", "output_norm.weight", "output.weight"}) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/mapped_file.h"
-
 namespace quire {
 namespace {
 
@@ -146,7 +144,7 @@ void ForwardPass::embed(const Worker& worker) {
   const std::size_t row_bytes = hidden / type.block_size * type.block_bytes;
   const Rows rows = rows_of(worker);
   for (std::size_t i = rows.range.begin; i < rows.range.end; ++i) {
-    if ((i - rows.range.begin) % kResidentRows == kResidentRows - 1) drop_resident(table.data);
+    if ((i - rows.range.begin) % kResidentRows == kResidentRows - 1) drop_resident(table);
     float* x = rows.state.residual.data() + i * hidden;
     dequantize(table.type, table.data.data() + static_cast<std::size_t>(in_->tokens[i]) * row_bytes,
                hidden, x);

@@ -43,6 +43,10 @@ std::uint64_t GgufTensor::n_elements() const {
   return n;
 }
 
+void drop_resident(const GgufTensor& tensor) {
+  if (tensor.is_mapped) drop_resident(tensor.data);
+}
+
 struct GgufFile::Impl {
   std::string name;
   std::vector<MappedFile> files;
@@ -106,6 +110,7 @@ Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
   impl->append(std::move(shard), file.bytes().size());
   impl->files.push_back(std::move(file));
   if (split.count > 1) QUIRE_RETURN_IF_ERROR(impl->append_shards(path, split));
+  for (GgufTensor& tensor : impl->tensors) tensor.is_mapped = true;
   QUIRE_RETURN_IF_ERROR(impl->index());
   return GgufFile(std::move(impl));
 }
@@ -125,8 +130,8 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_v
 
 std::span<const GgufKeyValue> GgufFile::metadata() const { return impl_->metadata; }
 void GgufFile::forget_metadata() {
-  impl_->metadata = {};
-  impl_->keys_sorted = {};
+  impl_->metadata = std::vector<GgufKeyValue>();  // {} would keep the memory
+  impl_->keys_sorted = std::vector<std::uint32_t>();
   for (const MappedFile& file : impl_->files) drop_resident(file.bytes());
 }
 std::span<const GgufTensor> GgufFile::tensors() const { return impl_->tensors; }

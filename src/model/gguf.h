@@ -46,8 +46,13 @@ struct GgufTensor {
   std::vector<std::uint64_t> ne;    // GGUF order: ne[0] is innermost (the row length)
   std::span<const std::byte> data;  // inside the mapped file, checked
   std::uint64_t offset = 0;         // of the tensor's record (not its data) in the file
+  bool is_mapped = false;           // data comes back from a file when it is dropped
   std::uint64_t n_elements() const;
 };
+
+/// Takes a tensor's data out of this process's memory until it is read again, if it lies in a
+/// mapped file.
+void drop_resident(const GgufTensor& tensor);
 
 /// A parsed GGUF v2 or v3 file, or a set of split files named NAME-00001-of-0000N.gguf (metadata
 /// is the first one's). Everything is checked against the file before it is believed; errors name

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "base/mapped_file.h"
 #include "model/forward_pass.h"
 
 namespace quire {
@@ -27,7 +26,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types)
 void Model::drop_embedding(std::size_t n_rows) {
   embedded_rows_ += n_rows;
   if (embedded_rows_ < kResidentRows) return;
-  drop_resident(weights_.embedding->data);
+  drop_resident(*weights_.embedding);
   embedded_rows_ = 0;
 }
 

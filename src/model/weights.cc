@@ -5,7 +5,6 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "base/mapped_file.h"
 #include "model/finite_weights.h"
 
 namespace quire {
@@ -83,7 +82,7 @@ class Loader {
   }
 
   void count(const GgufTensor& tensor) {
-    drop_resident(tensor.data);  // packed or copied: the file's bytes are not needed any more
+    drop_resident(tensor);  // packed or copied: the file's bytes are not needed any more
     used_.insert(tensor.name);
     done_bytes_ += tensor.data.size();
     if (progress_) progress_(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
@@ -138,7 +137,7 @@ Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, P
   ModelWeights weights;
   QUIRE_ASSIGN_OR_RETURN(weights.embedding,
                          loader.matrix_tensor("token_embd.weight", spec.n_vocab, spec.hidden_dim));
-  drop_resident(weights.embedding->data);  // read to be checked, and again when it is packed
+  drop_resident(*weights.embedding);  // read to be checked, and again when it is packed
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(LayerWeights layer, load_layer(loader, spec, i));
     weights.layers.push_back(std::move(layer));

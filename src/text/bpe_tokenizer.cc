@@ -67,7 +67,7 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data) {
   }
   bridge::BpeHandle bpe(raw);
   // What the library copied is needed no more.
-  data.merges = {};
+  data.merges = std::vector<std::string>();  // {} would keep the memory
   return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(data), std::move(bpe)));
 }
 
