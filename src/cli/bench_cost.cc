@@ -42,13 +42,14 @@ BenchWork operator*(BenchWork work, std::uint64_t factor) {
 ModelCost model_cost(const ModelWeights& weights, const KvConfig& kv) {
   ModelCost out;
   out.kv = kv;
+  out.output = matrix_work(weights.output);
   for (const LayerWeights& layer : weights.layers) {
-    for (const Linear* linear :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      out.layers += matrix_work(linear->weight);
+    const bool last = &layer == &weights.layers.back();
+    for (const Linear* linear : {&layer.k, &layer.v}) out.layers += matrix_work(linear->weight);
+    for (const Linear* linear : {&layer.q, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      (last ? out.output : out.layers) += matrix_work(linear->weight);
     }
   }
-  out.output = matrix_work(weights.output);
   return out;
 }
 
@@ -58,6 +59,7 @@ BenchWork pass_work(const ModelCost& cost, std::size_t batch, std::size_t positi
   out += compute_only(cost.output) * n_logits;
   out.weight_bytes = cost.layers.weight_bytes + (n_logits > 0 ? cost.output.weight_bytes : 0);
   for (const KvLayerSpec& layer : cost.kv.layers) {
+    if (n_logits == 0 && &layer == &cost.kv.layers.back()) break;
     const std::size_t seen = position + n_tokens - first_visible_position(position, layer.window);
     out.kv_bytes += batch * seen * layer.layout.bytes_per_token();
   }

@@ -29,7 +29,9 @@ struct BenchWork {
 /// A model as the limits see it.
 struct ModelCost {
   BenchWork layers;  // reading them once, computing them for one token
-  BenchWork output;  // the same for the LM head and one row of logits
+  /// The same of what only rows with logits need: the LM head, and the last layer but for its keys
+  /// and values.
+  BenchWork output;
   KvConfig kv;
 };
 
@@ -37,7 +39,7 @@ ModelCost model_cost(const ModelWeights& weights, const KvConfig& kv);
 
 /// Of one forward pass over `n_tokens` tokens of each of `batch` sequences that hold `position`
 /// tokens, `n_logits` rows of logits in all. Each weight is read once, and of each sequence what
-/// its tokens see of K and V, their own included.
+/// its tokens see of K and V, their own included; without logits, nothing of the last layer's.
 BenchWork pass_work(const ModelCost& cost, std::size_t batch, std::size_t position,
                     std::size_t n_tokens, std::size_t n_logits);
 

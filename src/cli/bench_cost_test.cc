@@ -13,13 +13,14 @@ TEST(ModelCost, CountsEveryMatrixOfAModelInF16) {
   const ModelCost cost = model_cost(engine->weights(), engine->kv().config());
   // hidden 24, 2 heads and 2 KV heads of 64, ffn 40, 2 layers, 261 tokens.
   const std::uint64_t per_layer = 24 * 128 * 2 + 24 * 128 * 2 + 3 * 24 * 40;
-  EXPECT_EQ(cost.layers.f32_macs, 2 * per_layer);
+  const std::uint64_t only_logits = per_layer - 24 * 128 * 2;  // all of a layer but K and V
+  EXPECT_EQ(cost.layers.f32_macs, 2 * per_layer - only_logits);
   EXPECT_EQ(cost.layers.int8_macs, 0u);
-  EXPECT_EQ(cost.output.f32_macs, 261u * 24);
+  EXPECT_EQ(cost.output.f32_macs, 261u * 24 + only_logits);
   // Two bytes a weight, and rows are packed by 16.
-  EXPECT_GE(cost.layers.weight_bytes, 2 * 2 * per_layer);
-  EXPECT_LT(cost.layers.weight_bytes, 3 * 2 * per_layer);
-  EXPECT_GE(cost.output.weight_bytes, 2 * 261 * 24u);
+  EXPECT_GE(cost.layers.weight_bytes, 2 * (2 * per_layer - only_logits));
+  EXPECT_LT(cost.layers.weight_bytes, 3 * (2 * per_layer - only_logits));
+  EXPECT_GE(cost.output.weight_bytes, 2 * (261 * 24u + only_logits));
   EXPECT_EQ(cost.kv.layers.size(), 2u);
 }
 
@@ -28,10 +29,11 @@ TEST(ModelCost, QuantizedMatricesMultiplyInInt8) {
   const auto engine = testing::load(options);
   const ModelCost cost = model_cost(engine->weights(), engine->kv().config());
   // hidden 64, 4 heads and 2 KV heads of 16, ffn 96, 2 layers, 270 tokens.
-  const std::uint64_t macs = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 96);
+  const std::uint64_t only_logits = 64 * 64 * 2 + 3 * 64 * 96;
+  const std::uint64_t macs = 2 * (only_logits + 64 * 32 * 2) - only_logits;
   EXPECT_EQ(cost.layers.int8_macs, macs);
   EXPECT_EQ(cost.layers.f32_macs, 0u);
-  EXPECT_EQ(cost.output.int8_macs, 270u * 64);
+  EXPECT_EQ(cost.output.int8_macs, 270u * 64 + only_logits);
   options.precision = Precision::kReference;
   const auto reference = testing::load(options);
   const ModelCost in_f32 = model_cost(reference->weights(), reference->kv().config());
@@ -61,6 +63,7 @@ TEST(PassWork, WithoutLogitsTheOutputIsNotRead) {
   const BenchWork work = pass_work(small_cost(), 1, 0, 1, 0);
   EXPECT_EQ(work.weight_bytes, 1000u);
   EXPECT_EQ(work.int8_macs, 700u);
+  EXPECT_EQ(work.kv_bytes, 32u);  // and no attention of the last layer
 }
 
 TEST(PassWork, AWindowIsAllThatIsReadOfALayer) {
@@ -76,8 +79,8 @@ TEST(CaseWork, APromptIsItsChunks) {
   EXPECT_EQ(work.weight_bytes, 3 * 1000 + 200u);
   EXPECT_EQ(work.int8_macs, 5 * 700 + 90u);
   EXPECT_EQ(work.f32_macs, 5 * 30u);
-  // 2, 4, 5 tokens without a window; 0 to 1, 0 to 3, 1 to 4 with one.
-  EXPECT_EQ(work.kv_bytes, (2 + 4 + 5 + 2 + 4 + 4) * 32u);
+  // 2, 4, 5 tokens without a window; in the last layer, which has one, 1 to 4 for the last chunk.
+  EXPECT_EQ(work.kv_bytes, (2 + 4 + 5 + 4) * 32u);
 }
 
 TEST(CaseWork, DecodingIsItsSteps) {
