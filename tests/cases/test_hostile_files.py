@@ -6,10 +6,11 @@ a second of processor time and 50 MB of memory.
 """
 
 import importlib.util
-import os
 import resource
 import struct
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -79,20 +80,28 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
 
 
+# A process counts what it was forked from into its peak, so the command is started by a small one.
+LAUNCHER = """import os, sys
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+with open(sys.argv[1], "w") as out:
+    print(usage.ru_maxrss, file=out)
+sys.exit(os.waitstatus_to_exitcode(status) % 256)
+"""
+
+
 def refuse(binary, command, file):
     """Runs the command, and returns the sentence it ends with."""
-    read, write = os.pipe()
-    with subprocess.Popen([binary, command[0], file, *command[1:]], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=write, preexec_fn=limit) as process:
-        os.close(write)
-        with os.fdopen(read, "rb") as pipe:
-            error = pipe.read().decode()
-        assert process.stdout.read() == b""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 1, (command, process.returncode, error)
-    assert error.startswith("quire: ") and error.count("\n") == 1, error
-    assert usage.ru_maxrss < 50 << 10, f"{usage.ru_maxrss} KiB"  # ru_maxrss is in KiB on Linux
+    with tempfile.NamedTemporaryFile("r") as peak:
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, peak.name, binary,
+                               command[0], file, *command[1:]], stdin=subprocess.DEVNULL,
+                              capture_output=True, preexec_fn=limit)
+        error = done.stderr.decode()
+        assert done.returncode == 1, (command, done.returncode, error)
+        assert done.stdout == b""
+        assert error.startswith("quire: ") and error.count("\n") == 1, error
+        kibibytes = int(peak.read())  # as Linux counts
+    assert 1 << 10 < kibibytes < 50 << 10, f"{kibibytes} KiB"
     return error
 
 
