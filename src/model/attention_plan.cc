@@ -1,8 +1,12 @@
 #include "model/attention_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <span>
+#include <utility>
+
+#include "base/check.h"
 
 namespace quire {
 namespace {
@@ -29,6 +33,8 @@ class Planner {
     std::vector<std::size_t> small;
     for (std::size_t s = 0; s < input_.sequences.size(); ++s) {
       // Layers with a window have few pages, and sequences leave them at different positions.
+      // Without one the tables hold every position, so pages compare from the first.
+      QUIRE_CHECK(layer_.window != 0 || table(s).first_page == 0);
       if (layer_.window == 0 && 2 * input_.sequences[s].n_tokens <= kMaxQueryTile)
         small.push_back(s);
       else
@@ -110,6 +116,25 @@ class Planner {
   AttentionPlan& plan_;
 };
 
+/// Gives work to the worker who has least, among equals to the first.
+class Loads {
+ public:
+  explicit Loads(std::size_t n_workers) {
+    for (std::size_t i = 0; i < n_workers; ++i) heap_.emplace_back(0, i);  // in order: a heap
+  }
+
+  std::size_t give(std::size_t work) {
+    std::ranges::pop_heap(heap_, std::greater());
+    heap_.back().first += work;
+    const std::size_t worker = heap_.back().second;
+    std::ranges::push_heap(heap_, std::greater());
+    return worker;
+  }
+
+ private:
+  std::vector<std::pair<std::size_t, std::size_t>> heap_;  // load and worker, the least in front
+};
+
 /// Positions that the queries of a tile see of [from, to).
 std::size_t cost(const AttentionTile& tile, std::size_t window, std::size_t from, std::size_t to) {
   std::size_t sum = 0;
@@ -135,7 +160,7 @@ void plan_attention(const ModelInput& input, const AttentionLayer& layer, std::s
 
   plan.items.clear();
   plan.n_records = 0;
-  std::vector<std::size_t> loads(n_workers);
+  Loads loads(n_workers);
   for (std::size_t i = 0; i < plan.tiles.size(); ++i) {
     AttentionTile& tile = plan.tiles[i];
     const std::size_t n_records = tile.n_queries * layer.n_heads * tile.n_splits;
@@ -147,14 +172,13 @@ void plan_attention(const ModelInput& input, const AttentionLayer& layer, std::s
     const std::size_t step = plan.share_splits ? 1 : tile.n_splits;
     for (std::size_t h = 0; h < layer.layout.n_kv_heads; ++h) {
       for (std::size_t split = tile.first_split; split < end; split += step) {
-        const auto least = std::ranges::min_element(loads);
-        *least +=
+        const std::size_t work =
             cost(tile, layer.window, split * kAttentionSplit, (split + step) * kAttentionSplit);
         plan.items.push_back({.tile = i,
                               .kv_head = h,
                               .first_split = split,
                               .end_split = split + step,
-                              .worker = static_cast<std::size_t>(least - loads.begin())});
+                              .worker = loads.give(work)});
       }
     }
   }
