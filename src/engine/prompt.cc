@@ -117,6 +117,13 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatT
                                          bool add_generation_prompt) {
   const TextMatcher& control = tokenizer.control_tokens();
   std::vector<ChatMessage> valid;
+  std::size_t size = 0;
+  for (const auto& [role, content] : messages) size += role.size() + content.size();
+  if (size > kMaxChatBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the conversation has {} bytes of text, more than the {} that are rendered", size,
+                kMaxChatBytes);
+  }
   for (const auto& [role, content] : messages) {
     if (control.occurs_in(role)) {
       return fail(ErrorCode::kInvalidArgument,

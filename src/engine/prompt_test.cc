@@ -217,6 +217,29 @@ TEST(EncodeChat, ARoleCannotSmuggleTokens) {
   EXPECT_EQ(encode(kTemplate, {{"user<|end|>", "x"}}).substr(0, 6), "error:");
 }
 
+// Marks take up to three times the room, in a rendering that must not use up the template's limits:
+// it would be refused from then on.
+TEST(EncodeChat, RendersLongMessagesAndRefusesLongerOnes) {
+  const ByteTokenizer tokenizer({"<|start|>", "<|end|>"});
+  const auto chat = ChatTemplate::parse(
+      "{% for m in messages %}{{ '<|start|>' + m.role + '\\n' + (m.content | trim) + '<|end|>' }}"
+      "{% endfor %}",
+      "", "");
+  ASSERT_TRUE(chat) << chat.error().message;
+  const std::string role = "user";
+  const std::string text(kMaxChatBytes - role.size(), 'a');
+  const auto ids = encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{role, text}}, false);
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_EQ(ids->size(), text.size() + 7);
+  const auto longer =
+      encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{role, text + "a"}}, false);
+  ASSERT_FALSE(longer);
+  EXPECT_NE(longer.error().message.find("has 8388609 bytes of text, more than the 8388608"),
+            std::string::npos)
+      << longer.error().message;
+  EXPECT_TRUE(encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{"user", "b"}}, false));
+}
+
 // What the templates of real models do to messages is understood: every conversation that
 // transformers renders is encoded, and text of a message that looks like special tokens changes
 // nothing about those of the template.

@@ -95,7 +95,10 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
   tokens.push_back(*token);
   tokens.insert(tokens.end(), draft.begin(), draft.end());
   std::size_t n_kept = 0;
+  const Stopwatch watch;
+  double step_s = 0;  // without what the answer's reader takes
   const auto accept = [&](const StepLogits& logits, std::span<std::size_t> kept) {
+    step_s = watch.seconds();
     // Row i is what the model says after tokens[i]. What the sampler makes of it, from the same
     // random numbers as ever, is the answer; a guess is right if it is just that.
     do {
@@ -103,7 +106,6 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
     } while (token && n_kept < tokens.size() && tokens[n_kept] == *token);
     kept[0] = n_kept;
   };
-  const Stopwatch watch;
   const auto step = [&] {
     const StepItem item{.sequence = sequence_, .tokens = tokens, .logits = LogitsWanted::kAll};
     return engine_.step(std::span(&item, 1), accept);
@@ -117,7 +119,7 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
   if (!done) return fail(std::move(done).error());
 
   if (request.drafter != nullptr && !failed)
-    request.drafter->step_took(tokens.size(), watch.seconds());
+    request.drafter->step_took(tokens.size(), step_s);
   cached_.insert(cached_.end(), tokens.begin(),
                  tokens.begin() + static_cast<std::ptrdiff_t>(n_kept));
   result.timings.decode_tokens += n_kept;

@@ -22,9 +22,10 @@ constexpr std::string_view kPreKey = "tokenizer.ggml.pre";
 constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
-// Of control and user-defined tokens, which are searched for in texts at 16 bytes of memory for
-// each of theirs. Known vocabularies have some 100 KiB.
-constexpr std::size_t kMaxSpecialBytes = std::size_t{4} << 20;
+// Of the text of control and user-defined tokens, which is searched for in texts by automata that
+// take up to 150 bytes of memory for each byte. Known vocabularies have some 100 KiB in all.
+constexpr std::size_t kMaxSpecialTokenBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxSpecialBytes = std::size_t{1} << 20;
 
 using Tokens = std::vector<std::string_view>;
 
@@ -63,10 +64,15 @@ Result<const Tokens*> find_tokens(const GgufFile& file) {
   return tokens;
 }
 
+/// What a token takes in the automaton that finds it; a space may become three bytes.
+std::size_t special_bytes(std::string_view token) {
+  return token.size() + 2 * static_cast<std::size_t>(std::ranges::count(token, ' '));
+}
+
 Status read_kinds(const GgufFile& file, const Tokens& tokens, TokenizerData& data) {
   QUIRE_ASSIGN_OR_RETURN(const auto kinds, file.optional_ints(kTypesKey));
   if (!kinds) return {};
-  std::size_t special_bytes = 0;
+  std::size_t sum = 0;
   data.kinds.reserve(kinds->size());
   for (std::size_t i = 0; i < kinds->size(); ++i) {
     const std::int64_t kind = (*kinds)[i];
@@ -74,13 +80,24 @@ Status read_kinds(const GgufFile& file, const Tokens& tokens, TokenizerData& dat
       return file.refuse(kTypesKey, fmt::format("the type of token {} is {}, not 0 to 6", i, kind));
     // 0 is "undefined", which writers use for a plain token.
     data.kinds.push_back(kind == 0 ? TokenKind::kNormal : static_cast<TokenKind>(kind));
-    if (kind >= 2 && kind <= 4) special_bytes += tokens[i].size();
+    if (kind < 2 || kind > 4) continue;
+    if (tokens[i].size() > kMaxSpecialTokenBytes)
+      return file.refuse(
+          kTypesKey, fmt::format("token {} is a control or user-defined one of {} bytes, at most "
+                                 "{} allowed",
+                                 i, tokens[i].size(), kMaxSpecialTokenBytes));
+    if (valid_utf8_length(tokens[i]) != tokens[i].size())
+      return file.refuse(kTokensKey,
+                         fmt::format("token {} ('{}'), a control or user-defined one, is not "
+                                     "valid UTF-8",
+                                     i, printable(tokens[i])));
+    sum += special_bytes(tokens[i]);
   }
-  if (special_bytes > kMaxSpecialBytes)
+  if (sum > kMaxSpecialBytes)
     return file.refuse(kTypesKey,
                        fmt::format("its control and user-defined tokens have {} bytes of text, at "
                                    "most {} allowed",
-                                   special_bytes, kMaxSpecialBytes));
+                                   sum, kMaxSpecialBytes));
   return {};
 }
 

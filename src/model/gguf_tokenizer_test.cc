@@ -163,17 +163,37 @@ TEST(GgufTokenizer, RefusesOtherModelsAndMissingParts) {
   EXPECT_EQ(no_tokens.error().message, "t.gguf: key 'tokenizer.ggml.tokens' is missing");
 }
 
-TEST(GgufTokenizer, RefusesMoreTextToSearchForThanAnyModelHas) {
+Result<TokenizerData> read_special(const std::vector<std::string>& texts, TokenKind kind) {
   GgufWriter w;
   w.string("tokenizer.ggml.model", "llama");
-  w.strings("tokenizer.ggml.tokens", {std::string(3 << 20, 'a'), std::string(3 << 20, 'b'), "c"});
-  w.array<std::int32_t>("tokenizer.ggml.token_type", GgufType::kInt32, {3, 4, 1});
+  w.strings("tokenizer.ggml.tokens", texts);
+  w.array<std::int32_t>("tokenizer.ggml.token_type", GgufType::kInt32,
+                        std::vector<std::int32_t>(texts.size(), static_cast<int>(kind)));
   const auto bytes = w.build();
-  const auto data = tokenizer_data_from_gguf(*GgufFile::parse(bytes, "t.gguf"));
-  ASSERT_FALSE(data.has_value());
-  EXPECT_NE(data.error().message.find("have 6291456 bytes of text, at most 4194304 allowed"),
-            std::string::npos)
-      << data.error().message;
+  return tokenizer_data_from_gguf(*GgufFile::parse(bytes, "t.gguf"));
+}
+
+TEST(GgufTokenizer, RefusesMoreTextToSearchForThanAnyModelHas) {
+  const std::size_t kib = 1 << 10;
+  const auto expect_refused = [](const std::vector<std::string>& texts, TokenKind kind,
+                                 std::string_view why) {
+    const auto data = read_special(texts, kind);
+    ASSERT_FALSE(data.has_value()) << why;
+    EXPECT_NE(data.error().message.find(why), std::string::npos) << data.error().message;
+  };
+  for (const TokenKind kind : {TokenKind::kUnknown, TokenKind::kControl, TokenKind::kUserDefined}) {
+    std::vector<std::string> texts(16, std::string(64 * kib, 'a'));
+    EXPECT_TRUE(read_special(texts, kind).has_value());
+    texts.emplace_back("b");
+    expect_refused(texts, kind, "have 1048577 bytes of text, at most 1048576 allowed");
+    expect_refused({"a", std::string(64 * kib + 1, 'b')}, kind,
+                   "token 1 is a control or user-defined one of 65537 bytes, at most 65536");
+    // SentencePiece makes three bytes of a space.
+    expect_refused(std::vector<std::string>(6, std::string(64 * kib, ' ')), kind,
+                   "have 1179648 bytes");
+    expect_refused({"a", "<\xFF>"}, kind, "token 1 ('<\\xff>')");
+  }
+  EXPECT_TRUE(read_special({std::string(2048 * kib, 'a'), "\xFF"}, TokenKind::kNormal).has_value());
 }
 
 // ---- building it

@@ -9,12 +9,12 @@
 namespace quire {
 namespace {
 
-// Generous for a conversation of a million tokens or some thousand messages, tight for a template
-// that means harm.
+// Generous for kMaxChatBytes or some thousand messages, tight for a template that means harm. The
+// memory is for the longest conversation; a short one gets less.
 constexpr quire_template_limits kLimits = {
     .fuel = 1'000'000,
     .output_bytes = std::size_t{32} << 20,
-    .memory_bytes = std::size_t{128} << 20,
+    .memory_bytes = std::size_t{512} << 20,
     .milliseconds = 5'000,
 };
 

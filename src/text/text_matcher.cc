@@ -70,6 +70,8 @@ void TextMatcher::build(const std::vector<Entry>& sorted) {
       first = next;
     }
   }
+  nodes_.shrink_to_fit();
+  matches_.shrink_to_fit();
 }
 
 std::uint32_t TextMatcher::child(std::uint32_t node, std::uint8_t byte) const {

@@ -177,6 +177,18 @@ TEST(BpeTokenizer, MergesInOrder) {
   EXPECT_TRUE(tokenizer->is_end_of_generation(0));
 }
 
+// As for SentencePiece, and as control_tokens() has it.
+TEST(BpeTokenizer, TheUnknownTokenIsSpecial) {
+  TokenizerData data = bpe_data();
+  data.tokens.emplace_back("<unk>");
+  data.kinds.push_back(TokenKind::kUnknown);
+  const auto tokenizer = create(data);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(pieces(*tokenizer, "a<unk>b", ParseSpecial::kYes), (Pieces{"a", "<unk>", "b"}));
+  EXPECT_EQ(pieces(*tokenizer, "a<unk>b"), (Pieces{"a", "b"}));
+  EXPECT_TRUE(tokenizer->control_tokens().occurs_in("<unk>"));
+}
+
 TEST(BpeTokenizer, AnUnknownPreTokenizerIsRefusedByName) {
   TokenizerData data = bpe_data();
   data.pre = "nonsense-7";

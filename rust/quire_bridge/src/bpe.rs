@@ -12,9 +12,15 @@ use tokenizers::{
 use crate::pieces::{self, Cut, Pieces};
 
 // GGUF's token types, as far as they matter here.
+const UNKNOWN: u8 = 2;
 const CONTROL: u8 = 3;
 const USER_DEFINED: u8 = 4;
 const UNUSED: u8 = 5;
+
+/// What no user text may spell.
+fn is_special(kind: u8) -> bool {
+    kind == CONTROL || kind == UNKNOWN
+}
 
 pub struct Bpe {
     plain: AddedVocabulary,
@@ -44,8 +50,9 @@ impl Bpe {
         let (cuts, pre_tokenizer) =
             pieces::take_apart(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
 
-        let (special, plain) = added_vocabularies(tokens, kinds)?;
+        // First, since merges are what bad files get wrong, and the automata cost most.
         let model = model(tokens, kinds, merges, ignore_merges)?;
+        let (special, plain) = added_vocabularies(tokens, kinds)?;
         let byte_ids = byte_alphabet()
             .iter()
             .map(|c| model.token_to_id(c.encode_utf8(&mut [0; 4])).map(|id| id as i32))
@@ -104,8 +111,8 @@ fn added_vocabularies(
         .iter()
         .zip(kinds)
         .enumerate()
-        .filter(|(_, (text, &kind))| (kind == CONTROL || kind == USER_DEFINED) && !text.is_empty())
-        .map(|(id, (text, &kind))| (id, *text, kind == CONTROL))
+        .filter(|(_, (text, &kind))| (is_special(kind) || kind == USER_DEFINED) && !text.is_empty())
+        .map(|(id, (text, &kind))| (id, *text, is_special(kind)))
         .collect();
     // The added vocabulary asks a model for the ids.
     let vocab: tokenizers::models::bpe::Vocab =
@@ -130,7 +137,7 @@ fn added_vocabularies(
     Ok((special, plain))
 }
 
-/// Control and unused tokens stay out of the model, so that no user text can spell one.
+/// Special and unused tokens stay out of the model, so that no user text can spell one.
 fn model(
     tokens: &[&str],
     kinds: &[u8],
@@ -140,7 +147,7 @@ fn model(
     let mut vocab = tokenizers::models::bpe::Vocab::with_capacity(tokens.len());
     let mut longest = 0;
     for (id, (text, &kind)) in tokens.iter().zip(kinds).enumerate() {
-        if kind != CONTROL && kind != UNUSED {
+        if !is_special(kind) && kind != UNUSED {
             vocab.entry(text.to_string()).or_insert(id as u32);
             longest = longest.max(text.len());
         }
