@@ -118,8 +118,7 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
   }
   if (!done) return fail(std::move(done).error());
 
-  if (request.drafter != nullptr && !failed)
-    request.drafter->step_took(tokens.size(), step_s);
+  if (request.drafter != nullptr && !failed) request.drafter->step_took(tokens.size(), step_s);
   cached_.insert(cached_.end(), tokens.begin(),
                  tokens.begin() + static_cast<std::ptrdiff_t>(n_kept));
   result.timings.decode_tokens += n_kept;
