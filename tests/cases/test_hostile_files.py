@@ -8,12 +8,10 @@ a second of processor time and 50 MB of memory.
 import importlib.util
 import resource
 import struct
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
+import small_process
 
 TESTS = Path(__file__).resolve().parents[1]
 _spec = importlib.util.spec_from_file_location("make_corpus", TESTS / "fuzz/make_corpus.py")
@@ -75,33 +73,17 @@ NO_MODEL = {f"B38 {suffix} {value}": patched(suffix, value) for suffix, value in
     ("rope.dimension_count", 3), ("attention.key_length", 0), ("attention.key_length", 81)]}
 
 
-def limit():
-    resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
-    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
-
-
-# A process counts what it was forked from into its peak, so the command is started by a small one.
-LAUNCHER = """import os, sys
-pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
-_, status, usage = os.wait4(pid, 0)
-with open(sys.argv[1], "w") as out:
-    print(usage.ru_maxrss, file=out)
-sys.exit(os.waitstatus_to_exitcode(status) % 256)
-"""
+LIMITS = {resource.RLIMIT_AS: 512 << 20, resource.RLIMIT_CPU: 1}
 
 
 def refuse(binary, command, file):
     """Runs the command, and returns the sentence it ends with."""
-    with tempfile.NamedTemporaryFile("r") as peak:
-        done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, peak.name, binary,
-                               command[0], file, *command[1:]], stdin=subprocess.DEVNULL,
-                              capture_output=True, preexec_fn=limit)
-        error = done.stderr.decode()
-        assert done.returncode == 1, (command, done.returncode, error)
-        assert done.stdout == b""
-        assert error.startswith("quire: ") and error.count("\n") == 1, error
-        kibibytes = int(peak.read())  # as Linux counts
-    assert 1 << 10 < kibibytes < 50 << 10, f"{kibibytes} KiB"
+    done = small_process.run([binary, command[0], file, *command[1:]], limits=LIMITS)
+    error = done.stderr.decode()
+    assert done.returncode == 1, (command, done.returncode, error)
+    assert done.stdout == b""
+    assert error.startswith("quire: ") and error.count("\n") == 1, error
+    assert 1 << 10 < done.peak_kib < 50 << 10
     return error
 
 
@@ -124,7 +106,7 @@ def test_b38_an_impossible_model_is_refused_by_name(binary, tmp_path, name):
 def test_b41_a_refusal_copies_no_vocabulary_and_no_string(binary, tmp_path):
     file = tmp_path / "evil.gguf"
     n = 1_000_000
-    with file.open("wb") as out:  # in parts: what this process holds counts as the child's too
+    with file.open("wb") as out:
         out.write(corpus.gguf([corpus.text("tokenizer.ggml.model") + struct.pack("<I", STRING)
                                + corpus.text("gpt2"),
                                corpus.array("tokenizer.ggml.token_type", U32, [1, 1]),

@@ -3,11 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
 BINARY = Path(os.environ.get("QUIRE_BIN", ROOT / "build/release/bin/quire"))
 SMOLLM2 = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 GEMMA3 = ROOT / "models/gemma-3-270m.Q4_K_M.gguf"
