@@ -73,5 +73,5 @@ def test_a_text_of_single_characters_takes_little_memory(binary, smollm2, tmp_pa
         done = small_process.run([binary, "tokenize", smollm2], stdin=text)
     assert done.returncode == 0, done.stderr.decode()
     assert len(done.stdout.split()) >= 1 << 19
-    # A vocabulary of 49,152 tokens takes half of it.
-    assert 1 << 10 < done.peak_kib < 150 << 10
+    # The vocabulary takes a third of it, a list of all pieces several times as much.
+    assert 1 << 10 < done.peak_kib < 100 << 10
