@@ -62,7 +62,7 @@ char32_t take_character(std::string_view& text) {
 
 OpaqueText::OpaqueText(const TokenizerData& data) {
   for (std::size_t i = 0; i < data.tokens.size() && i < data.kinds.size(); ++i) {
-    if (data.kinds[i] != TokenKind::kControl && data.kinds[i] != TokenKind::kUnknown) continue;
+    if (!is_special(data.kinds[i])) continue;
     for (std::string_view rest = data.tokens[i]; !rest.empty();) {
       alphabet_.insert(take_character(rest));
     }

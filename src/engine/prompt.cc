@@ -104,6 +104,32 @@ Result<std::vector<bool>> find_written(const Tokenizer& tokenizer, const ChatTem
               "tokens are its own and which are the message's");
 }
 
+/// The messages as UTF-8.
+Result<std::vector<ChatMessage>> checked(const TextMatcher& control,
+                                         std::span<const ChatMessage> messages) {
+  if (messages.size() > kMaxChatMessages) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the conversation has {} messages, more than the {} that are rendered",
+                messages.size(), kMaxChatMessages);
+  }
+  std::vector<ChatMessage> valid;
+  std::size_t size = 0;
+  for (const auto& [role, content] : messages) {
+    if (control.occurs_in(role)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the role \"{}\" contains the text of a special token", role);
+    }
+    valid.push_back({role, replace_invalid_utf8(content)});
+    size += role.size() + valid.back().content.size();
+    if (size > kMaxChatBytes) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the conversation has more than the {} bytes of text that are rendered",
+                  kMaxChatBytes);
+    }
+  }
+  return valid;
+}
+
 }  // namespace
 
 Result<std::vector<TokenId>> encode_plain(const Tokenizer& tokenizer, std::string_view text,
@@ -116,21 +142,7 @@ Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatT
                                          std::span<const ChatMessage> messages,
                                          bool add_generation_prompt) {
   const TextMatcher& control = tokenizer.control_tokens();
-  std::vector<ChatMessage> valid;
-  std::size_t size = 0;
-  for (const auto& [role, content] : messages) size += role.size() + content.size();
-  if (size > kMaxChatBytes) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the conversation has {} bytes of text, more than the {} that are rendered", size,
-                kMaxChatBytes);
-  }
-  for (const auto& [role, content] : messages) {
-    if (control.occurs_in(role)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the role \"{}\" contains the text of a special token", role);
-    }
-    valid.push_back({role, replace_invalid_utf8(content)});
-  }
+  QUIRE_ASSIGN_OR_RETURN(const auto valid, checked(control, messages));
   Rendering rendering;
   QUIRE_ASSIGN_OR_RETURN(rendering.text, chat.render(valid, add_generation_prompt));
   if (!control.occurs_in(rendering.text)) {

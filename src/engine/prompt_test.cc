@@ -231,12 +231,17 @@ TEST(EncodeChat, RendersLongMessagesAndRefusesLongerOnes) {
   const auto ids = encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{role, text}}, false);
   ASSERT_TRUE(ids) << ids.error().message;
   EXPECT_EQ(ids->size(), text.size() + 7);
-  const auto longer =
-      encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{role, text + "a"}}, false);
-  ASSERT_FALSE(longer);
-  EXPECT_NE(longer.error().message.find("has 8388609 bytes of text, more than the 8388608"),
-            std::string::npos)
-      << longer.error().message;
+  const auto expect_refused = [&](const std::vector<ChatMessage>& messages, std::string_view why) {
+    const auto refused = encode_chat(tokenizer, *chat, messages, false);
+    ASSERT_FALSE(refused) << why;
+    EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().message;
+  };
+  expect_refused({{role, text + "a"}}, "more than the 8388608 bytes of text");
+  expect_refused({{role, std::string(kMaxChatBytes / 2, '\xFF')}}, "more than the 8388608 bytes");
+  const std::vector<ChatMessage> many(kMaxChatMessages + 1, {role, ""});
+  expect_refused(many, "20001 messages, more than the 20000");
+  // A message takes 13 instructions here.
+  EXPECT_TRUE(encode_chat(tokenizer, *chat, std::span(many).first(kMaxChatMessages), false));
   EXPECT_TRUE(encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{"user", "b"}}, false));
 }
 

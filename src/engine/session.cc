@@ -96,7 +96,8 @@ Status Session::advance(const GenerateRequest& request, Answer& answer,
   tokens.insert(tokens.end(), draft.begin(), draft.end());
   std::size_t n_kept = 0;
   const Stopwatch watch;
-  double step_s = 0;  // without what the answer's reader takes
+  double step_s =
+      0;  // of the model: choosing and reading tokens takes what it takes without guesses
   const auto accept = [&](const StepLogits& logits, std::span<std::size_t> kept) {
     step_s = watch.seconds();
     // Row i is what the model says after tokens[i]. What the sampler makes of it, from the same

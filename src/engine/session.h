@@ -53,8 +53,8 @@ struct GenerateResult {
   std::optional<SpeculationCounts> speculation;  // with a drafter
 };
 
-/// What a caller sees while tokens come; return false to cancel. Called in the middle of a step: the
-/// engine must not be called from here.
+/// What a caller sees while tokens come; return false to cancel. Called in the middle of a step:
+/// the engine must not be called from here.
 struct GenerateSink {
   /// After every token: valid UTF-8, stop strings removed, empty while text is held back.
   std::function<bool(std::string_view text)> on_text;

@@ -22,9 +22,8 @@ constexpr std::string_view kPreKey = "tokenizer.ggml.pre";
 constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
-// Of the text of control and user-defined tokens, which is searched for in texts by automata that
-// take up to 150 bytes of memory for each byte. Known vocabularies have some 100 KiB in all.
-constexpr std::size_t kMaxSpecialTokenBytes = std::size_t{64} << 10;
+// Of the text of special and user-defined tokens, which is searched for at 16 bytes of memory for
+// each of theirs, and once more for user-defined ones. Known vocabularies have some 100 KiB.
 constexpr std::size_t kMaxSpecialBytes = std::size_t{1} << 20;
 
 using Tokens = std::vector<std::string_view>;
@@ -64,7 +63,7 @@ Result<const Tokens*> find_tokens(const GgufFile& file) {
   return tokens;
 }
 
-/// What a token takes in the automaton that finds it; a space may become three bytes.
+/// What a token takes in the automaton that finds it; SentencePiece makes three bytes of a space.
 std::size_t special_bytes(std::string_view token) {
   return token.size() + 2 * static_cast<std::size_t>(std::ranges::count(token, ' '));
 }
@@ -80,23 +79,18 @@ Status read_kinds(const GgufFile& file, const Tokens& tokens, TokenizerData& dat
       return file.refuse(kTypesKey, fmt::format("the type of token {} is {}, not 0 to 6", i, kind));
     // 0 is "undefined", which writers use for a plain token.
     data.kinds.push_back(kind == 0 ? TokenKind::kNormal : static_cast<TokenKind>(kind));
-    if (kind < 2 || kind > 4) continue;
-    if (tokens[i].size() > kMaxSpecialTokenBytes)
-      return file.refuse(
-          kTypesKey, fmt::format("token {} is a control or user-defined one of {} bytes, at most "
-                                 "{} allowed",
-                                 i, tokens[i].size(), kMaxSpecialTokenBytes));
+    if (!is_special(data.kinds.back()) && data.kinds.back() != TokenKind::kUserDefined) continue;
     if (valid_utf8_length(tokens[i]) != tokens[i].size())
       return file.refuse(kTokensKey,
-                         fmt::format("token {} ('{}'), a control or user-defined one, is not "
+                         fmt::format("token {} ('{}'), a special or user-defined one, is not "
                                      "valid UTF-8",
                                      i, printable(tokens[i])));
     sum += special_bytes(tokens[i]);
   }
   if (sum > kMaxSpecialBytes)
     return file.refuse(kTypesKey,
-                       fmt::format("its control and user-defined tokens have {} bytes of text, at "
-                                   "most {} allowed",
+                       fmt::format("its special and user-defined tokens have {} bytes of text, "
+                                   "spaces counted as three, at most {} allowed",
                                    sum, kMaxSpecialBytes));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "model/attention_plan.h"
 #include "model/model_test_support.h"
@@ -105,6 +106,14 @@ TEST_P(Neighbours, InTheBatchChangeNoBit) {
   }
 }
 
+using Rows = std::vector<std::size_t>;
+
+Rows every_row(std::size_t n) {
+  Rows rows(n);
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  return rows;
+}
+
 // Behind the keys and values of the last layer only rows with logits are computed.
 TEST_P(Neighbours, WantingFewerLogitsChangesNoBit) {
   const auto& [name, n_threads] = GetParam();
@@ -125,11 +134,12 @@ TEST_P(Neighbours, WantingFewerLogitsChangesNoBit) {
   const std::vector<SequenceId> all = two();
   const std::vector<float> first = runner.step(parts(0, 20, all));
   const std::vector<float> second = runner.step(parts(20, 40, all));
-  using Rows = std::vector<std::size_t>;
-  for (const Rows& wanted :
+  for (const Rows& few :
        {Rows{}, Rows{39}, Rows{19, 39}, Rows{0, 1, 17, 20, 21, 30}, Rows{25, 3}}) {
     const std::vector<SequenceId> some = two();
     for (const auto& [expected, from] : {std::pair{&first, 0u}, std::pair{&second, 20u}}) {
+      // What a step without logits left in the cache shows in the next one.
+      const Rows wanted = few.empty() && from != 0 ? every_row(40) : few;
       const std::vector<float> logits = runner.step(parts(from, from + 20, some), wanted);
       ASSERT_EQ(logits.size(), wanted.size() * row);
       for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -212,13 +222,13 @@ TEST_P(LongTexts, WantingFewerLogitsChangesNoBit) {
   const std::vector<float> first = runner_.step(parts(0, kFirst, all));
   const std::vector<float> second = runner_.step(parts(kFirst, kFirst + kSecond, all));
   const std::size_t row = runner_.n_vocab();
-  using Rows = std::vector<std::size_t>;
   // In the second step the texts' rows begin at 0 and 510; row 493 is position 1023.
-  for (const Rows& wanted : {Rows{}, Rows{509}, Rows{0, 1, 3, 492, 493, 494, 1019},
-                             Rows{508, 509, 510, 511, 700, 1003, 1004}}) {
+  for (const Rows& few : {Rows{}, Rows{509}, Rows{0, 1, 3, 492, 493, 494, 1019},
+                          Rows{508, 509, 510, 511, 700, 1003, 1004}}) {
     const std::vector<SequenceId> some = two();
     for (const auto& [expected, from, to] :
          {std::tuple{&first, std::size_t{0}, kFirst}, {&second, kFirst, kFirst + kSecond}}) {
+      const Rows wanted = few.empty() && from != 0 ? every_row(2 * kSecond) : few;
       const auto step = parts(from, to, some);
       const std::vector<float> logits = runner_.step(step, wanted);
       ASSERT_EQ(logits.size(), wanted.size() * row);
@@ -226,7 +236,7 @@ TEST_P(LongTexts, WantingFewerLogitsChangesNoBit) {
         EXPECT_EQ(0,
                   std::memcmp(&logits[i * row], &(*expected)[wanted[i] * row], row * sizeof(float)))
             << "row " << wanted[i] << " from " << from;
-      if (wanted.empty() || from == 0) continue;
+      if (few.empty() || from == 0) continue;
       // Few rows were left, and they see more than one split.
       const StepInput input(runner_, step, wanted);
       LogitRowsStorage storage;

@@ -71,22 +71,50 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data) {
   return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(data), std::move(bpe)));
 }
 
+BpeTokenizer::BpeTokenizer(TokenizerData data, bridge::BpeHandle bpe)
+    : Tokenizer(std::move(data)), bpe_(std::move(bpe)) {
+  std::vector<TextMatcher::Entry> added;
+  for (std::size_t i = 0; i < data_.tokens.size(); ++i) {
+    if (is_special(data_.kinds[i]) || data_.kinds[i] == TokenKind::kUserDefined) {
+      added.push_back({data_.tokens[i], static_cast<TokenId>(i)});
+    }
+  }
+  added_ = TextMatcher(std::move(added));
+}
+
 Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text,
                                                   ParseSpecial special) const {
-  bridge::Ids ids;
+  std::vector<TokenId> ids;
+  std::size_t done = 0;
+  for (const auto& [begin, match] : added_.split(text)) {
+    // As in Hugging Face's library, a special token that is to be plain text still hides a
+    // user-defined one inside it.
+    const TokenKind kind = data_.kinds[static_cast<std::size_t>(match.id)];
+    if (is_special(kind) && special == ParseSpecial::kNo) continue;
+    QUIRE_RETURN_IF_ERROR(encode_plain(text.substr(done, begin - done), ids));
+    ids.push_back(match.id);
+    done = begin + match.length;
+  }
+  QUIRE_RETURN_IF_ERROR(encode_plain(text.substr(done), ids));
+  return ids;
+}
+
+Status BpeTokenizer::encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
+  if (text.empty()) return {};
+  bridge::Ids plain;
   bridge::Buffer error;
-  if (!quire_bpe_encode(bpe_.get(), bridge::borrow(text), special == ParseSpecial::kYes, ids.out(),
-                        error.out())) {
+  if (!quire_bpe_encode(bpe_.get(), bridge::borrow(text), plain.out(), error.out())) {
     return fail(ErrorCode::kInvalidData, "the text cannot be encoded: {}", error.str());
   }
-  return std::vector<TokenId>(ids.begin(), ids.end());
+  ids.insert(ids.end(), plain.begin(), plain.end());
+  return {};
 }
 
 std::string BpeTokenizer::token_bytes(TokenId id, bool show_special) const {
   if (id < 0 || static_cast<std::size_t>(id) >= data_.tokens.size()) return {};
   const std::string& token = data_.tokens[static_cast<std::size_t>(id)];
   const TokenKind kind = data_.kinds[static_cast<std::size_t>(id)];
-  if (kind == TokenKind::kControl) return show_special ? token : std::string();
+  if (is_special(kind)) return show_special ? token : std::string();
   if (kind == TokenKind::kUserDefined) return token;
 
   std::string out;

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "text/bridge.h"
 #include "text/tokenizer.h"
 
 namespace quire {
 
-/// Byte-level BPE ("gpt2"), by Hugging Face's own library.
+/// Byte-level BPE ("gpt2"), by Hugging Face's own library between special and user-defined tokens.
 class BpeTokenizer final : public Tokenizer {
  public:
   /// data is checked and has a kind for every token.
@@ -18,10 +21,11 @@ class BpeTokenizer final : public Tokenizer {
   bool adds_space_prefix() const override { return false; }
 
  private:
-  BpeTokenizer(TokenizerData data, bridge::BpeHandle bpe)
-      : Tokenizer(std::move(data)), bpe_(std::move(bpe)) {}
+  BpeTokenizer(TokenizerData data, bridge::BpeHandle bpe);
+  Status encode_plain(std::string_view text, std::vector<TokenId>& ids) const;
 
   bridge::BpeHandle bpe_;
+  TextMatcher added_;  // control, unknown and user-defined tokens
 };
 
 }  // namespace quire

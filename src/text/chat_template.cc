@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-// Generous for kMaxChatBytes or some thousand messages, tight for a template that means harm. The
-// memory is for the longest conversation; a short one gets less.
+// Generous for the longest conversation (engine/prompt.h), tight for a template that means harm.
+// The memory is the most that a long one gets.
 constexpr quire_template_limits kLimits = {
     .fuel = 1'000'000,
     .output_bytes = std::size_t{32} << 20,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,10 +14,6 @@ struct ChatMessage {
   std::string role;  // "system", "user", "assistant", "tool"
   std::string content;
 };
-
-/// Of all roles and contents together that a template is asked to render: a million tokens are
-/// about half of it.
-inline constexpr std::size_t kMaxChatBytes = std::size_t{8} << 20;
 
 /// The Jinja template a model carries (tokenizer.chat_template), hostile until checked: rendering
 /// has fuel, recursion and output limits.

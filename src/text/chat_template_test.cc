@@ -236,16 +236,26 @@ TEST(ChatTemplate, DeepDataEndsInAnErrorOrIsPrinted) {
   expect_one_sentence(context.error());
 }
 
-TEST(ChatTemplate, AnUnrulyTemplateIsNotRunAgain) {
+TEST(ChatTemplate, AnUnrulyTemplateIsNotRunForEver) {
   auto parsed = ChatTemplate::parse(
       "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}"
       "{% endfor %}",
       "", "");
   ASSERT_TRUE(parsed);
-  ASSERT_FALSE(parsed->render({}, false));
-  const auto again = parsed->render({}, false);
-  ASSERT_FALSE(again);
-  EXPECT_NE(again.error().message.find("stays refused"), std::string::npos);
+  for (const char* why :
+       {"bytes of memory", "bytes of memory", "bytes of memory", "stays refused"}) {
+    const auto text = parsed->render({}, false);
+    ASSERT_FALSE(text);
+    EXPECT_NE(text.error().message.find(why), std::string::npos) << text.error().message;
+  }
+}
+
+// The engine computes constants while it parses.
+TEST(ChatTemplate, ATemplateMayNotBeLargerThanItsText) {
+  const auto parsed = ChatTemplate::parse("{{ 'a' * 100000000 }}", "", "");
+  ASSERT_FALSE(parsed);
+  expect_one_sentence(parsed.error());
+  EXPECT_NE(parsed.error().message.find("bytes of memory"), std::string::npos);
 }
 
 TEST(ChatTemplate, LongConversationsAreFine) {

@@ -67,7 +67,7 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)) {
     if (data_.kinds[i] == TokenKind::kControl && std::ranges::count(kEndNames, data_.tokens[i])) {
       end_ids_.push_back(static_cast<TokenId>(i));
     }
-    if (data_.kinds[i] == TokenKind::kControl || data_.kinds[i] == TokenKind::kUnknown) {
+    if (is_special(data_.kinds[i])) {
       control.push_back({data_.tokens[i], static_cast<TokenId>(i)});
     }
   }

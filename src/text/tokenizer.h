@@ -23,6 +23,11 @@ enum class TokenKind : std::uint8_t {
   kByte = 6,
 };
 
+/// What no text of a user may become.
+constexpr bool is_special(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+}
+
 /// What a model file says of its tokenizer, already checked: kinds and scores are as long as
 /// tokens or empty, ids are in range.
 struct TokenizerData {

@@ -180,13 +180,39 @@ TEST(BpeTokenizer, MergesInOrder) {
 // As for SentencePiece, and as control_tokens() has it.
 TEST(BpeTokenizer, TheUnknownTokenIsSpecial) {
   TokenizerData data = bpe_data();
-  data.tokens.emplace_back("<unk>");
-  data.kinds.push_back(TokenKind::kUnknown);
+  data.pre = "llama-bpe";  // a piece that is a token needs no merges
+  data.tokens.insert(data.tokens.end(), {"<", ">", "u", "n", "k", "unk"});
+  data.kinds.resize(data.tokens.size(), TokenKind::kNormal);
+  data.kinds.back() = TokenKind::kUnknown;
   const auto tokenizer = create(data);
   ASSERT_TRUE(tokenizer);
-  EXPECT_EQ(pieces(*tokenizer, "a<unk>b", ParseSpecial::kYes), (Pieces{"a", "<unk>", "b"}));
-  EXPECT_EQ(pieces(*tokenizer, "a<unk>b"), (Pieces{"a", "b"}));
-  EXPECT_TRUE(tokenizer->control_tokens().occurs_in("<unk>"));
+  EXPECT_EQ(pieces(*tokenizer, "a<unk>b", ParseSpecial::kYes), (Pieces{"a", "<", "unk", ">", "b"}));
+  EXPECT_EQ(pieces(*tokenizer, "a<unk>b"), (Pieces{"a", "<", "u", "n", "k", ">", "b"}));
+  EXPECT_TRUE(tokenizer->control_tokens().occurs_in("unk"));
+  const auto unk = static_cast<TokenId>(data.tokens.size() - 1);
+  EXPECT_EQ(tokenizer->token_bytes(unk, false), "");
+  EXPECT_EQ(tokenizer->token_bytes(unk, true), "unk");
+}
+
+TEST(BpeTokenizer, FindsTheLongestAddedTokenFirst) {
+  TokenizerData data = bpe_data();
+  const auto add = [&](const char* text, TokenKind kind) {
+    data.tokens.emplace_back(text);
+    data.kinds.push_back(kind);
+  };
+  add("ab1", TokenKind::kUserDefined);
+  add("1a", TokenKind::kUserDefined);
+  add("b1a", TokenKind::kControl);
+  const auto tokenizer = create(data);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(pieces(*tokenizer, "ab1ab"), (Pieces{"ab1", "ab"}));
+  EXPECT_EQ(pieces(*tokenizer, "bb1ab", ParseSpecial::kYes), (Pieces{"b", "b1a", "b"}));
+  // As in Hugging Face's library the control token hides "1a", even as plain text.
+  EXPECT_EQ(pieces(*tokenizer, "bb1ab"), (Pieces{"b", "b", "1", "ab"}));
+  EXPECT_EQ(pieces(*tokenizer,
+                   "a\xC3"
+                   "1a\xC3"),
+            (Pieces{"a", "Ã", "1a", "Ã"}));
 }
 
 TEST(BpeTokenizer, AnUnknownPreTokenizerIsRefusedByName) {

@@ -11,8 +11,10 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-_LAUNCHER = """import os, sys
-pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+# Python ignores two signals, and would pass that on.
+_LAUNCHER = """import os, signal, sys
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ,
+                     setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
 _, status, usage = os.wait4(pid, 0)
 with open(sys.argv[1], "w") as out:
     print(os.waitstatus_to_exitcode(status), usage.ru_maxrss, file=out)

@@ -50,10 +50,9 @@ typedef struct {
 } quire_bpe_spec;
 
 bool quire_bpe_new(const quire_bpe_spec* spec, quire_bpe** out, quire_buffer* error);
-/// Control tokens in the text become their ids only if parse_special; user-defined ones always.
-/// Bytes that are not UTF-8 are encoded one by one.
-bool quire_bpe_encode(const quire_bpe* bpe, quire_str text, bool parse_special, quire_ids* out,
-                      quire_buffer* error);
+/// All of the text is plain: special and user-defined tokens are found by the caller. Bytes that
+/// are not UTF-8 are encoded one by one.
+bool quire_bpe_encode(const quire_bpe* bpe, quire_str text, quire_ids* out, quire_buffer* error);
 void quire_bpe_free(quire_bpe* bpe);
 
 /// What a template may use before it is refused.

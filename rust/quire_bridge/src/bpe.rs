@@ -1,11 +1,11 @@
-//! Byte-level BPE as Hugging Face's `tokenizers` does it, put together from its parts: the added
-//! vocabulary twice (with and without control tokens), one pre-tokenizer, one model.
-
-use std::collections::HashSet;
+//! Byte-level BPE as Hugging Face's `tokenizers` does it, put together from its parts: normalizer,
+//! pre-tokenizer, model. Its added vocabulary (special and user-defined tokens) is left to the caller:
+//! the automaton there starts anew behind each attempt at a match, which takes time quadratic in the
+//! length of a token.
 
 use tokenizers::models::bpe::BPE;
 use tokenizers::{
-    AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetReferential, OffsetType,
+    Model, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
 };
 
@@ -14,7 +14,6 @@ use crate::pieces::{self, Cut, Pieces};
 // GGUF's token types, as far as they matter here.
 const UNKNOWN: u8 = 2;
 const CONTROL: u8 = 3;
-const USER_DEFINED: u8 = 4;
 const UNUSED: u8 = 5;
 
 /// What no user text may spell.
@@ -23,8 +22,6 @@ fn is_special(kind: u8) -> bool {
 }
 
 pub struct Bpe {
-    plain: AddedVocabulary,
-    special: AddedVocabulary,
     normalizer: Option<NormalizerWrapper>,
     cuts: Vec<Cut>,
     pre_tokenizer: PreTokenizerWrapper,
@@ -50,24 +47,21 @@ impl Bpe {
         let (cuts, pre_tokenizer) =
             pieces::take_apart(pre_tokenizer).map_err(|e| format!("pre-tokenizer: {e}"))?;
 
-        // First, since merges are what bad files get wrong, and the automata cost most.
         let model = model(tokens, kinds, merges, ignore_merges)?;
-        let (special, plain) = added_vocabularies(tokens, kinds)?;
         let byte_ids = byte_alphabet()
             .iter()
             .map(|c| model.token_to_id(c.encode_utf8(&mut [0; 4])).map(|id| id as i32))
             .collect();
-        Ok(Bpe { plain, special, normalizer, cuts, pre_tokenizer, model, byte_ids })
+        Ok(Bpe { normalizer, cuts, pre_tokenizer, model, byte_ids })
     }
 
-    pub fn encode(&self, text: &[u8], parse_special: bool) -> Result<Vec<i32>, String> {
-        let added = if parse_special { &self.special } else { &self.plain };
+    /// Every byte of the text is plain text.
+    pub fn encode(&self, text: &[u8]) -> Result<Vec<i32>, String> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 1);
         let mut pieces = Pieces::new(&self.cuts, |piece, ids| self.encode_piece(piece, ids));
         for chunk in text.utf8_chunks() {
             if !chunk.valid().is_empty() {
-                self.encode_str(added, chunk.valid(), &mut pieces, &mut ids)
-                    .map_err(|e| e.to_string())?;
+                self.encode_str(chunk.valid(), &mut pieces, &mut ids).map_err(|e| e.to_string())?;
             }
             // The model knows only UTF-8: what is not stands as the tokens of its bytes.
             ids.extend(chunk.invalid().iter().filter_map(|&b| self.byte_ids[b as usize]));
@@ -77,19 +71,16 @@ impl Bpe {
 
     fn encode_str(
         &self,
-        added: &AddedVocabulary,
         text: &str,
         pieces: &mut Pieces<impl FnMut(&str, &mut Vec<i32>) -> tokenizers::Result<()>>,
         ids: &mut Vec<i32>,
     ) -> tokenizers::Result<()> {
-        let parts = added.extract_and_normalize(self.normalizer.as_ref(), text);
-        for (part, _, tokens) in parts.get_splits(OffsetReferential::Normalized, OffsetType::None) {
-            match tokens {
-                Some(tokens) => ids.extend(tokens.iter().map(|token| token.id as i32)),
-                None => pieces.run(part, ids)?,
-            }
-        }
-        Ok(())
+        let Some(normalizer) = &self.normalizer else {
+            return pieces.run(text, ids);
+        };
+        let mut normalized = NormalizedString::from(text);
+        normalizer.normalize(&mut normalized)?;
+        pieces.run(normalized.get(), ids)
     }
 
     fn encode_piece(&self, piece: &str, ids: &mut Vec<i32>) -> tokenizers::Result<()> {
@@ -100,41 +91,6 @@ impl Bpe {
         }
         Ok(())
     }
-}
-
-/// What is found in the text before any pre-tokenizer: with control tokens, and without.
-fn added_vocabularies(
-    tokens: &[&str],
-    kinds: &[u8],
-) -> Result<(AddedVocabulary, AddedVocabulary), String> {
-    let added: Vec<(usize, &str, bool)> = tokens
-        .iter()
-        .zip(kinds)
-        .enumerate()
-        .filter(|(_, (text, &kind))| (is_special(kind) || kind == USER_DEFINED) && !text.is_empty())
-        .map(|(id, (text, &kind))| (id, *text, is_special(kind)))
-        .collect();
-    // The added vocabulary asks a model for the ids.
-    let vocab: tokenizers::models::bpe::Vocab =
-        added.iter().rev().map(|&(id, text, _)| (text.to_string(), id as u32)).collect();
-    let ids = BPE::builder()
-        .vocab_and_merges(vocab, Vec::new())
-        .build()
-        .map_err(|e| e.to_string())?;
-
-    let mut seen = HashSet::new();
-    let items: Vec<AddedToken> = added
-        .iter()
-        .filter(|(_, text, _)| seen.insert(*text))
-        .map(|&(_, text, control)| AddedToken::from(text, control).normalized(false))
-        .collect();
-    let mut special = AddedVocabulary::new();
-    special
-        .add_tokens(items, &ids, None::<&NormalizerWrapper>)
-        .map_err(|e| e.to_string())?;
-    let mut plain = special.clone();
-    plain.set_encode_special_tokens(true);
-    Ok((special, plain))
 }
 
 /// Special and unused tokens stay out of the model, so that no user text can spell one.

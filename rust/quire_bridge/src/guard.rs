@@ -4,8 +4,8 @@
 //! billion items. So a run has its own thread (whose stack is deep enough whatever the caller's
 //! is), and the allocator knows how much that thread may hold and until when. An allocation beyond
 //! either never returns: unwinding from an allocator is not allowed, aborting would take the
-//! program down, so the thread sleeps for ever with what it holds, at most the budget once. The
-//! caller must not run the same code again.
+//! program down, so the thread sleeps for ever with what it holds, at most the budget. The caller
+//! must count that, and not run such code for ever.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -178,11 +178,10 @@ pub unsafe extern "C" fn quire_bpe_new(
 pub unsafe extern "C" fn quire_bpe_encode(
     bpe: *const bpe::Bpe,
     text: Str,
-    parse_special: bool,
     out: *mut Ids,
     error: *mut Buffer,
 ) -> bool {
-    deliver(guarded(|| (*bpe).encode(text.bytes(), parse_special)), out, error)
+    deliver(guarded(|| (*bpe).encode(text.bytes())), out, error)
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 //! controls, the `generation` tag and a few functions), from files that nobody vouches for.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,10 @@ const MAX_DEPTH: usize = 200;
 const MAX_FUEL: u64 = 1_000_000;
 // What a render may hold grows with what it is given: a short message is no reason for 100 MiB.
 const BASE_MEMORY_BYTES: usize = 24 << 20;
-const MEMORY_PER_CONTEXT_BYTE: usize = 32;
+const MEMORY_PER_INPUT_BYTE: usize = 32;
+// A render that is left behind keeps what it holds, at most its budget. After so many the template is
+// refused for good; not after the first, which a strange conversation may have caused.
+const MAX_STRANDED: usize = 3;
 const NAME: &str = "chat template";
 
 #[repr(C)]
@@ -33,9 +36,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a context of that many bytes.
-    fn scaled(self, context_bytes: usize) -> Limits {
-        let memory = context_bytes.saturating_mul(MEMORY_PER_CONTEXT_BYTE);
+    /// For an input (the template itself, or a context) of that many bytes.
+    fn scaled(self, input_bytes: usize) -> Limits {
+        let memory = input_bytes.saturating_mul(MEMORY_PER_INPUT_BYTE);
         let memory_bytes = self.memory_bytes.min(memory.saturating_add(BASE_MEMORY_BYTES));
         Limits { memory_bytes, ..self }
     }
@@ -51,8 +54,8 @@ impl Limits {
 pub struct Template {
     environment: Arc<Environment<'static>>,
     limits: Limits,
-    /// Set once a render had to be left behind; it is not given a second chance.
-    abandoned: AtomicBool,
+    /// Renders that had to be left behind.
+    stranded: AtomicUsize,
 }
 
 impl Template {
@@ -63,24 +66,26 @@ impl Template {
                 source.len()
             ));
         }
-        let compiled = guard::run(limits.budget(), move || {
+        // Constants are computed while parsing: 'a' * 100000000 is as long as it says.
+        let parsing = limits.scaled(source.len());
+        let compiled = guard::run(parsing.budget(), move || {
             let mut environment = environment(&limits, bos, eos);
             environment
                 .add_template_owned(NAME, without_generation_tags(&source))
                 .map_err(|e| sentence("the chat template cannot be parsed", &e))?;
             Ok::<_, String>(environment)
         });
-        let environment = compiled.map_err(|why| refusal(&why, &limits))??;
+        let environment = compiled.map_err(|why| refusal(&why, &parsing))??;
         Ok(Template {
             environment: Arc::new(environment),
             limits,
-            abandoned: AtomicBool::new(false),
+            stranded: AtomicUsize::new(0),
         })
     }
 
     pub fn render(&self, context_json: String) -> Result<String, String> {
-        if self.abandoned.load(Ordering::Relaxed) {
-            return Err("the chat template used up its limits before and stays refused".to_string());
+        if self.stranded.load(Ordering::Relaxed) >= MAX_STRANDED {
+            return Err("the chat template used up its limits too often and stays refused".to_string());
         }
         let environment = self.environment.clone();
         let max_bytes = self.limits.output_bytes;
@@ -105,7 +110,9 @@ impl Template {
             String::from_utf8(output.text).map_err(|e| e.to_string())
         });
         rendered.map_err(|why| {
-            self.abandoned.fetch_or(why != Stopped::NoThread, Ordering::Relaxed);
+            if why == Stopped::Memory || why == Stopped::Time {
+                self.stranded.fetch_add(1, Ordering::Relaxed);
+            }
             refusal(&why, &limits)
         })?
     }
