@@ -1,8 +1,15 @@
 # quick_to_compile(TARGET): for test programs, where the compiler takes longer than the tests. What
-# runs long in them is the layers below, which stay optimised.
+# runs long in them is the layers below, which stay optimised. The first such program makes the
+# precompiled header for all.
 function(quick_to_compile target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <rapidcheck.h>)
+  get_property(first GLOBAL PROPERTY QUIRE_TEST_HEADERS)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <rapidcheck.h>)
+    set_property(GLOBAL PROPERTY QUIRE_TEST_HEADERS ${target})
+  endif()
   # What ccache needs with precompiled headers.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)

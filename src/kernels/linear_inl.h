@@ -49,6 +49,7 @@ struct LinearJob {
   std::size_t rows;  // of this panel that exist
   float* y;          // of token 0 and the panel's first row
   std::size_t y_stride;
+  std::size_t ahead;  // how far behind itself a block asks for more, if at all
 };
 
 template <int kTokens>
@@ -74,6 +75,8 @@ QUIRE_INLINE void load_outputs(const LinearJob& job, std::size_t token, F32x16 (
   }
 }
 
+constexpr std::size_t kStreamAhead = 2048;  // bytes
+
 template <PackedFormat kFormat, int kTokens>
 [[gnu::noinline]] void run_tile(const LinearJob& job, std::size_t token) {
   F32x16 y[kTokens];
@@ -82,8 +85,10 @@ template <PackedFormat kFormat, int kTokens>
     const QuantTile tile(x.int8, token);
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) y[t] = splat(0);
-    for_each_block<kFormat, kTokens == 1>(
-        job.panel, 0, tile.n_blocks,
+    // One token makes the whole matrix one long stream.
+    const std::size_t ahead = kTokens == 1 ? kStreamAhead : job.ahead;
+    for_each_block<kFormat>(
+        job.panel, 0, tile.n_blocks, ahead,
         [&](const auto& block, std::size_t b) { add_block(block, tile, b, y); });
   } else {
     const float* rows = x.f32 + token * x.f32_stride;
@@ -148,14 +153,19 @@ constexpr bool expands(const QuantSpec& spec) {
   return spec.is_super || (spec.bits != 4 && spec.bits != 8);
 }
 
+/// Up to this many tokens a panel takes longer to come from memory than to be multiplied.
+constexpr std::size_t kMemoryBound = 64;
+
 template <PackedFormat kFormat>
 void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels, Range tokens,
                    float* y, std::size_t y_stride) {
   constexpr bool kQuantized = kFormat >= PackedFormat::kQ8;
-  LinearJob job = {nullptr, w.n_cols(), &x, 0, nullptr, y_stride};
+  LinearJob job = {nullptr, w.n_cols(), &x, 0, nullptr, y_stride, 0};
+  const bool memory_bound = tokens.end - tokens.begin <= kMemoryBound;
   for (std::size_t p = panels.begin; p < panels.end; ++p) {
     const std::size_t row = p * kPanelRows;
     job.panel = w.panel(p);
+    [[maybe_unused]] const auto panel_bytes = static_cast<std::size_t>(w.panel(p + 1) - job.panel);
     job.rows = smaller(w.n_rows() - row, kPanelRows);
     job.y = y + row;
     if constexpr (kQuantized && expands(quant_spec(kFormat))) {
@@ -172,7 +182,12 @@ void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels,
       }
     }
     for_each_piece<kQuantized ? kMaxQuantTile : kMaxFloatTile>(
-        tokens, [&](auto size, std::size_t token) { run_tile<kFormat, size>(job, token); });
+        tokens, [&](auto size, std::size_t token) {
+          // The last tile of a panel asks for the next panel.
+          const bool last = token + size >= tokens.end;
+          job.ahead = memory_bound && last ? panel_bytes : 0;
+          run_tile<kFormat, size>(job, token);
+        });
   }
 }
 

@@ -43,22 +43,22 @@ struct PackedBlock {
   }
 };
 
-/// Calls visit(block, b) for blocks [from, to) of a panel; `from` begins a chunk.
-template <PackedFormat kFormat, bool kStream, typename Visit>
+/// Calls visit(block, b) for blocks [from, to) of a panel; `from` begins a chunk. Each block asks
+/// for what lies `ahead` bytes behind it, unless that is 0.
+template <PackedFormat kFormat, typename Visit>
 QUIRE_INLINE void for_each_block(const std::byte* panel, std::size_t from, std::size_t to,
-                                 Visit visit) {
+                                 std::size_t ahead, Visit visit) {
   constexpr QuantSpec spec = quant_spec(kFormat);
-  constexpr std::size_t kPrefetch = 2048;  // bytes ahead; a decode step is one long stream
   panel += from / spec.chunk_blocks() * spec.chunk_bytes();
   for (std::size_t first = from; first < to; first += spec.chunk_blocks()) {
     PackedBlock<kFormat> block = {panel + spec.meta_bytes(),
                                   reinterpret_cast<const std::int8_t*>(panel + spec.head_bytes()),
                                   load_head<kFormat>(panel)};
-    if constexpr (kStream) __builtin_prefetch(panel + kPrefetch);
+    if (ahead != 0) __builtin_prefetch(panel + ahead);
     for (std::size_t i = 0; i < spec.chunk_blocks() && first + i < to; ++i) {
-      if constexpr (kStream) {
+      if (ahead != 0) {
         for (std::size_t line = 0; line < spec.line_bytes(); line += kLineBytes) {
-          __builtin_prefetch(block.lines + kPrefetch + line);
+          __builtin_prefetch(block.lines + ahead + line);
         }
       }
       if (!spec.is_super && i > 0) block.head = load_head<kFormat>(panel + i * spec.head_bytes());
@@ -112,21 +112,19 @@ QUIRE_INLINE void expand_scales(const PackedBlock<kFormat>& block, std::byte* ou
 template <PackedFormat kFormat>
 [[gnu::noinline]] void expand_blocks(const std::byte* panel, std::size_t from, std::size_t to,
                                      std::byte* out) {
-  for_each_block<kFormat, false>(panel, from, to,
-                                 [&](const PackedBlock<kFormat>& block, std::size_t) {
-                                   store_line(out, block.template line<0>());
-                                   store_line(out + kLineBytes, block.template line<1>());
-                                   store_line(out + 2 * kLineBytes, block.template line<2>());
-                                   store_line(out + 3 * kLineBytes, block.template line<3>());
-                                   store_line(out + 4 * kLineBytes, block.template line<4>());
-                                   store_line(out + 5 * kLineBytes, block.template line<5>());
-                                   store_line(out + 6 * kLineBytes, block.template line<6>());
-                                   store_line(out + 7 * kLineBytes, block.template line<7>());
-                                   expand_scales<kFormat, 0>(block, out);
-                                   if constexpr (quant_spec(kFormat).groups == 2)
-                                     expand_scales<kFormat, 1>(block, out);
-                                   out += ExpandedBlock<kFormat>::kBytes;
-                                 });
+  for_each_block<kFormat>(panel, from, to, 0, [&](const PackedBlock<kFormat>& block, std::size_t) {
+    store_line(out, block.template line<0>());
+    store_line(out + kLineBytes, block.template line<1>());
+    store_line(out + 2 * kLineBytes, block.template line<2>());
+    store_line(out + 3 * kLineBytes, block.template line<3>());
+    store_line(out + 4 * kLineBytes, block.template line<4>());
+    store_line(out + 5 * kLineBytes, block.template line<5>());
+    store_line(out + 6 * kLineBytes, block.template line<6>());
+    store_line(out + 7 * kLineBytes, block.template line<7>());
+    expand_scales<kFormat, 0>(block, out);
+    if constexpr (quant_spec(kFormat).groups == 2) expand_scales<kFormat, 1>(block, out);
+    out += ExpandedBlock<kFormat>::kBytes;
+  });
 }
 
 }  // namespace

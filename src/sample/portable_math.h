@@ -14,9 +14,11 @@ inline constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
 inline constexpr double kRound = 0x1.8p52;  // adding and subtracting it rounds to an integer
 
-/// e^x for x <= 0. Below -708, where a double would be subnormal, 0.
-inline double portable_exp(double x) {
-  if (!(x > -708.0)) return 0.0;
+/// e^x for x <= 0. Below -708, where a double would be subnormal, 0. There are no branches and no
+/// conversions, so that a compiler may compute several at once (GCC with -fno-trapping-math).
+inline double portable_exp(double given) {
+  const bool vanishes = !(given > -708.0);
+  const double x = vanishes ? -708.0 : given;
   // x = k ln 2 + r with |r| <= ln 2 / 2; the Taylor series to r^13 leaves less than 5e-18.
   constexpr std::array<double, 14> kInverseFactorial = {1.0,
                                                         1.0,
@@ -32,12 +34,16 @@ inline double portable_exp(double x) {
                                                         1.0 / 39916800,
                                                         1.0 / 479001600,
                                                         1.0 / 6227020800};
-  const double k = (x * 0x1.71547652b82fep0 + kRound) - kRound;
+  const double rounded = x * 0x1.71547652b82fep0 + kRound;
+  const double k = rounded - kRound;
   const double r = (x - k * kLn2High) - k * kLn2Low;
   double sum = kInverseFactorial[13];
+#pragma GCC unroll 13
   for (std::size_t i = 13; i-- > 0;) sum = sum * r + kInverseFactorial[i];
-  const auto exponent = static_cast<std::uint64_t>(static_cast<std::int64_t>(k) + 1023);
-  return sum * std::bit_cast<double>(exponent << 52);
+  // The last bits of `rounded` are those of k as an integer.
+  const std::uint64_t exponent =
+      std::bit_cast<std::uint64_t>(rounded) - std::bit_cast<std::uint64_t>(kRound) + 1023;
+  return sum * (vanishes ? 0.0 : std::bit_cast<double>(exponent << 52));
 }
 
 /// ln x for finite, normal x > 0.
