@@ -5,10 +5,11 @@ import os
 import pty
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/data/tiny/llama_q8_0.gguf"
 SMALL = ["--prompt", "20", "--depth", "0,17", "--batch", "1,3", "--generate", "4", "--repeat", "2"]
 
