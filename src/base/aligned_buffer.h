@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <span>
@@ -53,6 +54,14 @@ class ScratchArray {
     }
     size_ = n;
     return storage_.get();
+  }
+
+  /// As above, but with zeros where it had to grow.
+  T* resize_zeroed(std::size_t n) {
+    const bool grows = n > capacity_;
+    T* data = resize(n);
+    if (grows) std::memset(data, 0, n * sizeof(T));
+    return data;
   }
 
   T* data() { return storage_.get(); }

@@ -33,6 +33,9 @@ inline constexpr double kOutlierGain = 0.25;
 /// few largest lines of a block are outliers: they alone have a second, coarse term, and the scale
 /// follows the largest of the other values. Value i of block b of token t lies at
 /// `values(t, b) + i`, what belongs to the whole block at `block(t, b)`.
+///
+/// Memory is used again and again, by other cores too, so what is zero already is not written
+/// again: `coarse` and `lines` begin as zeros, and only quantize_row changes them.
 struct Int8Activations {
   std::int8_t* q = nullptr;       // within [-127, 127]
   std::int8_t* coarse = nullptr;  // within [-127, 127], zero outside the outlier lines
@@ -58,8 +61,8 @@ class Int8Buffer {
     const std::size_t n_blocks = n_cols / kActivationBlock;
     const std::size_t n = (n_tokens + kTokenTile - 1) / kTokenTile * kTokenTile * n_blocks;
     view_ = {.q = q_.resize(n * kActivationBlock),
-             .coarse = coarse_.resize(n * kActivationBlock),
-             .lines = lines_.resize(n),
+             .coarse = coarse_.resize_zeroed(n * kActivationBlock),
+             .lines = lines_.resize_zeroed(n),
              .scale = scale_.resize(n),
              .sum = sum_.resize(n),
              .half_sum = half_sum_.resize(n),

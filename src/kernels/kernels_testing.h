@@ -119,13 +119,19 @@ struct QuantizedRows {
   }
 };
 
-inline QuantizedRows quantize_rows(const Kernels& table, const Floats& x, std::size_t n_cols) {
-  QuantizedRows out;
+/// Into memory that may have been used before.
+inline void quantize_rows(const Kernels& table, const Floats& x, std::size_t n_cols,
+                          QuantizedRows& out) {
   out.n_tokens = x.size() / n_cols;
   out.buffer.resize(out.n_tokens, n_cols);
   for (std::size_t t = 0; t < out.n_tokens; ++t) {
     table.quantize_row(x.data() + t * n_cols, t, out.view());
   }
+}
+
+inline QuantizedRows quantize_rows(const Kernels& table, const Floats& x, std::size_t n_cols) {
+  QuantizedRows out;
+  quantize_rows(table, x, n_cols, out);
   return out;
 }
 

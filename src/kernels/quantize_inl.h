@@ -85,6 +85,7 @@ void quantize_block(const float* x, float amax, const Outliers& outliers, std::s
   const bool tiny = amax <= kSmallestActivation;   // false for NaN, which goes into the scale
   const F32x16 inverse = splat(tiny ? 0.0f : 127.0f / rest);
   const bool two_terms = outliers.lines != 0 && !tiny;
+  const bool has_coarse = two_terms || out.lines[at] != 0;  // or had
   std::int32_t half_sums[2];
   for (std::size_t half = 0; half < 2; ++half) {
     const std::size_t i = 16 * half;
@@ -99,7 +100,7 @@ void quantize_block(const float* x, float amax, const Outliers& outliers, std::s
       level = level + coarse * splat_int(-kCoarseSteps);
     }
     store_s8(out.q + at * kActivationBlock + i, level);
-    store_s8(out.coarse + at * kActivationBlock + i, coarse);
+    if (has_coarse) store_s8(out.coarse + at * kActivationBlock + i, coarse);
   }
   out.lines[at] = two_terms ? static_cast<std::uint8_t>(outliers.lines) : std::uint8_t{0};
   out.scale[at] = tiny ? 0.0f : rest / 127.0f;

@@ -146,6 +146,24 @@ TEST(QuantizeRow, TokensOfATileDoNotMeet) {
   }
 }
 
+TEST(QuantizeRow, NothingIsLeftOfWhatWasThereBefore) {
+  for (const Kernels* table : testing::tested_kernels()) {
+    testing::QuantizedRows used;
+    std::size_t n_outliers = 0;
+    for (std::uint32_t round = 0; round < 40; ++round) {
+      const std::size_t n = 32 * (1 + round % 5);
+      Floats x = random_floats(n * (1 + round % 11), round);
+      for (float& v : x) v = round % 3 == 0 ? v * v * v : v;  // with outliers
+      testing::quantize_rows(*table, x, n, used);
+      const auto fresh = testing::quantize_rows(*table, x, n);
+      ASSERT_EQ(used.integers(), fresh.integers()) << table->name << ", round " << round;
+      ASSERT_EQ(used.floats(), fresh.floats()) << table->name;
+      for (std::size_t b = 0; b < n / 32; ++b) n_outliers += used.lines(0, b) != 0;
+    }
+    EXPECT_GT(n_outliers, 5u);
+  }
+}
+
 TEST(QuantizeRow, WhatIsNotFiniteIsNotHidden) {
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
     Floats x = random_floats(64, 3);

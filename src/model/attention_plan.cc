@@ -4,7 +4,6 @@
 #include <functional>
 #include <limits>
 #include <span>
-#include <utility>
 
 #include "base/check.h"
 
@@ -116,25 +115,6 @@ class Planner {
   AttentionPlan& plan_;
 };
 
-/// Gives work to the worker who has least, among equals to the first.
-class Loads {
- public:
-  explicit Loads(std::size_t n_workers) {
-    for (std::size_t i = 0; i < n_workers; ++i) heap_.emplace_back(0, i);  // in order: a heap
-  }
-
-  std::size_t give(std::size_t work) {
-    std::ranges::pop_heap(heap_, std::greater());
-    heap_.back().first += work;
-    const std::size_t worker = heap_.back().second;
-    std::ranges::push_heap(heap_, std::greater());
-    return worker;
-  }
-
- private:
-  std::vector<std::pair<std::size_t, std::size_t>> heap_;  // load and worker, the least in front
-};
-
 /// Positions that the queries of a tile see of [from, to).
 std::size_t cost(const AttentionTile& tile, std::size_t window, std::size_t from, std::size_t to) {
   std::size_t sum = 0;
@@ -160,7 +140,8 @@ void plan_attention(const ModelInput& input, const AttentionLayer& layer, std::s
 
   plan.items.clear();
   plan.n_records = 0;
-  Loads loads(n_workers);
+  std::vector<std::size_t> done;  // by item: the work of all before it
+  std::size_t total = 0;
   for (std::size_t i = 0; i < plan.tiles.size(); ++i) {
     AttentionTile& tile = plan.tiles[i];
     const std::size_t n_records = tile.n_queries * layer.n_heads * tile.n_splits;
@@ -170,18 +151,23 @@ void plan_attention(const ModelInput& input, const AttentionLayer& layer, std::s
                          : std::max(plan.n_records, n_records / layer.layout.n_kv_heads);
     const std::size_t end = tile.first_split + tile.n_splits;
     const std::size_t step = plan.share_splits ? 1 : tile.n_splits;
-    for (std::size_t h = 0; h < layer.layout.n_kv_heads; ++h) {
-      for (std::size_t split = tile.first_split; split < end; split += step) {
-        const std::size_t work =
-            cost(tile, layer.window, split * kAttentionSplit, (split + step) * kAttentionSplit);
-        plan.items.push_back({.tile = i,
-                              .kv_head = h,
-                              .first_split = split,
-                              .end_split = split + step,
-                              .worker = loads.give(work)});
+    for (std::size_t split = tile.first_split; split < end; split += step) {
+      const std::size_t work =
+          cost(tile, layer.window, split * kAttentionSplit, (split + step) * kAttentionSplit);
+      for (std::size_t h = 0; h < layer.layout.n_kv_heads; ++h) {
+        plan.items.push_back(
+            {.tile = i, .kv_head = h, .first_split = split, .end_split = split + step});
+        done.push_back(total);
+        total += work;
       }
     }
   }
+  done.push_back(total);
+  // Neighbours stay together: heads of one split lie in the same pages. An item is for whoever its
+  // middle falls to.
+  for (std::size_t i = 0; i < plan.items.size(); ++i)
+    plan.items[i].worker =
+        std::min(n_workers - 1, (done[i] + done[i + 1]) * n_workers / (2 * total));
 }
 
 }  // namespace quire

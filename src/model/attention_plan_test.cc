@@ -159,6 +159,9 @@ void check_records(const AttentionLayer& layer, const AttentionPlan& plan) {
 /// the fewest positions so far.
 void check_items(const AttentionLayer& layer, std::size_t n_workers, const AttentionPlan& plan) {
   std::vector<std::size_t> loads(n_workers);
+  std::size_t total = 0;
+  std::size_t largest = 0;
+  std::size_t worker = 0;
   auto item = plan.items.begin();
   for (std::size_t t = 0; t < plan.tiles.size(); ++t) {
     const AttentionTile& tile = plan.tiles[t];
@@ -167,25 +170,25 @@ void check_items(const AttentionLayer& layer, std::size_t n_workers, const Atten
       for (std::size_t p = 0; p <= tile.queries[i].position; ++p)
         if (sees(tile.queries[i].position, p, layer.window))
           ++work.at(plan.share_splits ? p / kAttentionSplit - tile.first_split : 0);
-    for (std::size_t h = 0; h < layer.layout.n_kv_heads; ++h) {
-      for (std::size_t i = 0; i < work.size(); ++i, ++item) {
-        std::size_t least = 0;
-        for (std::size_t w = 1; w < n_workers; ++w)
-          if (loads[w] < loads[least]) least = w;
-        loads[least] += work[i];
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      for (std::size_t h = 0; h < layer.layout.n_kv_heads; ++h, ++item) {
         RC_ASSERT(item != plan.items.end());
-        const std::size_t first = tile.first_split + i;
-        const std::size_t n_splits = plan.share_splits ? 1 : tile.n_splits;
         RC_ASSERT(item->tile == t);
         RC_ASSERT(item->kv_head == h);
-        RC_ASSERT(item->first_split == first);
-        RC_ASSERT(item->end_split == first + n_splits);
+        RC_ASSERT(item->first_split == tile.first_split + i);
+        RC_ASSERT(item->end_split == item->first_split + (plan.share_splits ? 1 : tile.n_splits));
         RC_ASSERT(item->worker < n_workers);
-        RC_ASSERT(item->worker == least);
+        RC_ASSERT(item->worker >= worker);  // neighbours stay together
+        worker = item->worker;
+        loads[worker] += work[i];
+        total += work[i];
+        largest = std::max(largest, work[i]);
       }
     }
   }
   RC_ASSERT(item == plan.items.end());
+  // At both ends of its share a worker has at most half an item more than its part.
+  for (const std::size_t load : loads) RC_ASSERT(load * n_workers <= total + largest * n_workers);
 }
 
 /// What the inputs of a property have met, so that it cannot hold for want of cases.
