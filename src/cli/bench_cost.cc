@@ -59,8 +59,10 @@ BenchWork pass_work(const ModelCost& cost, std::size_t batch, std::size_t positi
   out += compute_only(cost.output) * n_logits;
   out.weight_bytes = cost.layers.weight_bytes + (n_logits > 0 ? cost.output.weight_bytes : 0);
   for (const KvLayerSpec& layer : cost.kv.layers) {
-    if (n_logits == 0 && &layer == &cost.kv.layers.back()) break;
-    const std::size_t seen = position + n_tokens - first_visible_position(position, layer.window);
+    const bool last = &layer == &cost.kv.layers.back();
+    if (last && n_logits == 0) break;
+    const std::size_t first_row = last ? position + n_tokens - 1 : position;
+    const std::size_t seen = position + n_tokens - first_visible_position(first_row, layer.window);
     out.kv_bytes += batch * seen * layer.layout.bytes_per_token();
   }
   return out;

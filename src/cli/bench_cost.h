@@ -38,8 +38,9 @@ struct ModelCost {
 ModelCost model_cost(const ModelWeights& weights, const KvConfig& kv);
 
 /// Of one forward pass over `n_tokens` tokens of each of `batch` sequences that hold `position`
-/// tokens, `n_logits` rows of logits in all. Each weight is read once, and of each sequence what
-/// its tokens see of K and V, their own included; without logits, nothing of the last layer's.
+/// tokens, with `n_logits` rows of logits: none, or one for each sequence, of its last token. Each
+/// weight is read once, and of each sequence what its tokens see of K and V, their own included; of
+/// the last layer's, what the rows with logits see.
 BenchWork pass_work(const ModelCost& cost, std::size_t batch, std::size_t position,
                     std::size_t n_tokens, std::size_t n_logits);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "engine/engine_test_support.h"
 
 namespace quire {
@@ -69,8 +71,11 @@ TEST(PassWork, WithoutLogitsTheOutputIsNotRead) {
 TEST(PassWork, AWindowIsAllThatIsReadOfALayer) {
   // The token at 9 sees 0 to 9, or 6 to 9.
   EXPECT_EQ(pass_work(small_cost(), 1, 9, 1, 1).kv_bytes, (10 + 4) * 32u);
-  // Those at 9 and 10 together 0 to 10, or 6 to 10.
-  EXPECT_EQ(pass_work(small_cost(), 1, 9, 2, 1).kv_bytes, (11 + 5) * 32u);
+  // Those at 9 and 10 together 0 to 10, or 6 to 10; in the last layer only 10 is computed.
+  EXPECT_EQ(pass_work(small_cost(), 1, 9, 2, 1).kv_bytes, (11 + 4) * 32u);
+  ModelCost window_first = small_cost();
+  std::swap(window_first.kv.layers.front(), window_first.kv.layers.back());
+  EXPECT_EQ(pass_work(window_first, 1, 9, 2, 1).kv_bytes, (5 + 11) * 32u);
 }
 
 TEST(CaseWork, APromptIsItsChunks) {
@@ -81,6 +86,11 @@ TEST(CaseWork, APromptIsItsChunks) {
   EXPECT_EQ(work.f32_macs, 5 * 30u);
   // 2, 4, 5 tokens without a window; in the last layer, which has one, 1 to 4 for the last chunk.
   EXPECT_EQ(work.kv_bytes, (2 + 4 + 5 + 4) * 32u);
+}
+
+TEST(CaseWork, OnlyTheLastTokenReadsTheLastLayer) {
+  const BenchWork work = case_work(small_cost(), {.is_prefill = true, .prompt = 9}, 9);
+  EXPECT_EQ(work.kv_bytes, (9 + 4) * 32u);
 }
 
 TEST(CaseWork, DecodingIsItsSteps) {
