@@ -1,8 +1,10 @@
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <csignal>
 #include <system_error>
 
 #include "base/check.h"
@@ -22,6 +24,25 @@ void cpu_relax() {
   asm volatile("yield");
 #endif
 }
+
+/// While it lives this thread, and every thread it starts for good, takes no signals but those of
+/// its own doing: an interrupt is for the thread that waits for it.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t signals;
+    sigfillset(&signals);
+    for (const int own : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGSEGV, SIGSYS, SIGTRAP})
+      sigdelset(&signals, own);
+    pthread_sigmask(SIG_SETMASK, &signals, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 /// Returns once `value` is no longer `old`.
 void wait_for_change(const std::atomic<std::uint32_t>& value, std::uint32_t old, int spins) {
@@ -45,6 +66,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::start(std::size_t n_threads) {
 
 ThreadPool::ThreadPool(std::size_t n_threads) : spins_(n_threads <= available_cpus() ? kSpins : 0) {
   QUIRE_CHECK(n_threads >= 1);
+  const NoSignals none;
   threads_.reserve(n_threads - 1);
   try {
     for (std::size_t i = 1; i < n_threads; ++i)

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "cli/console.h"
 #include "cli/report.h"
 #include "engine/prompt.h"
@@ -84,7 +85,7 @@ Status check_message(const std::string& text) {
 
 int chat(Engine& engine, const RunFlags& flags, GenerateRequest request, double load_s) {
   const auto& chat_template = engine.chat_template();
-  if (!chat_template) return failure(chat_template.error());
+  QUIRE_CHECK(chat_template.has_value());  // needs_chat_template
   if (!chat_template->has_value()) {
     return failure({ErrorCode::kUnsupported,
                     "--chat needs a chat template, and this model carries none; "

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "quire_bridge.h"
 
 namespace quire {
 namespace {
@@ -32,15 +33,22 @@ constexpr const char* kExamples = R"(Examples:
 `quire COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong
 usage, 130 interrupted.)";
 
-// Models are mapped, so a file that is cut short under us, or a disk that fails, is this signal.
-void on_lost_file(int) {
+constexpr std::string_view kOutOfMemory = "quire: out of memory\n";
+
+/// Ends the program from where nothing can be allocated or unwound.
+[[noreturn]] void end_with(std::string_view message) {
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   while (said.test_and_set()) ::pause();  // several threads may meet it; the first ends them all
-  constexpr std::string_view kMessage =
-      "quire: a model file was cut short or could not be read while it was in use\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
   ::_exit(kExitFailure);
 }
+
+// Models are mapped, so a file that is cut short under us, or a disk that fails, is this signal.
+void on_lost_file(int) {
+  end_with("quire: a model file was cut short or could not be read while it was in use\n");
+}
+
+void on_out_of_memory() { end_with(kOutOfMemory); }
 
 // CLI11 leaves two empty lines between groups of options; one is enough.
 class HelpFormatter : public CLI::Formatter {
@@ -107,6 +115,7 @@ int cli_main(int argc, char** argv) {
   // A reader that went away is a failed write, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGBUS, on_lost_file);
+  quire_on_out_of_memory(on_out_of_memory);
   try {
     CommandLine line;
     if (argc < 2) {
@@ -115,7 +124,7 @@ int cli_main(int argc, char** argv) {
     }
     return dispatch(line, argc, argv);
   } catch (const std::bad_alloc&) {
-    say("quire: out of memory\n");
+    say("{}", kOutOfMemory);
   } catch (const std::exception& error) {
     say("quire: {}\n", error.what());
   }

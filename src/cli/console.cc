@@ -1,6 +1,7 @@
 #include "cli/console.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,22 @@ int write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   return 0;
+}
+
+/// Waits until there is something to read; false if interrupted. The signal is let in only while it
+/// waits, so that none is lost between looking and waiting. (Other threads let none in.)
+bool wait_for_input() {
+  sigset_t interrupt;
+  sigset_t before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (!InterruptGuard::interrupted()) {
+    if (::ppoll(&input, 1, nullptr, &before) > 0 || errno != EINTR) break;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !InterruptGuard::interrupted();
 }
 
 tl::unexpected<Error> too_long(std::string_view name) {
@@ -101,12 +118,10 @@ Result<bool> read_line(std::string& line) {
       return true;
     }
     searched = pending.size();
+    if (!wait_for_input()) return false;
     std::array<char, 4096> buffer;
     const ssize_t n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) {
-      if (InterruptGuard::interrupted()) return false;
-      continue;
-    }
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       return fail(ErrorCode::kIo, "cannot read standard input: {}", std::strerror(errno));
     }

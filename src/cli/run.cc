@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/progress.h"
 #include "base/stopwatch.h"
 #include "cli/chat.h"
@@ -76,10 +77,7 @@ Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const RunFlags&
                         flags.special ? ParseSpecial::kYes : ParseSpecial::kNo);
   }
   const auto& chat = engine.chat_template();
-  if (!chat) {
-    return fail(chat.error().code, "{} (--raw does without the chat template)",
-                chat.error().message);
-  }
+  QUIRE_CHECK(chat.has_value());  // needs_chat_template
   if (!chat->has_value()) {
     if (flags.system_option->count() > 0) {
       return fail(ErrorCode::kUnsupported,
@@ -125,7 +123,9 @@ int run(const RunFlags& flags) {
   if (!prompt) return failure(prompt.error());
 
   Stopwatch watch;
-  const auto engine = load_engine(flags.engine.options());
+  EngineOptions options = flags.engine.options();
+  options.needs_chat_template = !flags.raw;
+  const auto engine = load_engine(options);
   if (!engine) return failure(engine.error());
   const double load_s = watch.seconds();
   // Whether a bias or the number of alternatives fits is known only with the vocabulary.

@@ -29,18 +29,20 @@ Status check_instruction_set() {
   return {};
 }
 
+constexpr std::string_view kTemplateKey = "tokenizer.chat_template";
+
 std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? tokenizer.data().tokens[static_cast<std::size_t>(*id)] : std::string();
 }
 
 Result<std::optional<ChatTemplate>> load_chat_template(const GgufFile& file,
                                                        const Tokenizer& tokenizer) {
-  QUIRE_ASSIGN_OR_RETURN(const auto source, file.optional_string("tokenizer.chat_template"));
+  QUIRE_ASSIGN_OR_RETURN(const auto source, file.optional_string(kTemplateKey));
   if (!source) return std::optional<ChatTemplate>();
-  QUIRE_ASSIGN_OR_RETURN(ChatTemplate parsed,
-                         ChatTemplate::parse(*source, special_text(tokenizer, tokenizer.data().bos),
-                                             special_text(tokenizer, tokenizer.data().eos)));
-  return std::optional<ChatTemplate>(std::move(parsed));
+  auto parsed = ChatTemplate::parse(*source, special_text(tokenizer, tokenizer.data().bos),
+                                    special_text(tokenizer, tokenizer.data().eos));
+  if (!parsed) return file.refuse(kTemplateKey, parsed.error().message);
+  return std::optional<ChatTemplate>(std::move(*parsed));
 }
 
 /// What one step asks of the layers below, flat.
@@ -54,11 +56,12 @@ struct StepPlan {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(EngineOptions options, GgufFile file, std::unique_ptr<Tokenizer> tokenizer,
-             std::unique_ptr<ThreadPool> pool, Model model, KvManager kv)
+             Result<std::optional<ChatTemplate>> chat_template, std::unique_ptr<ThreadPool> pool,
+             Model model, KvManager kv)
       : options_(std::move(options)),
         file_(std::move(file)),
         tokenizer_(std::move(tokenizer)),
-        chat_template_(load_chat_template(file_, *tokenizer_)),
+        chat_template_(std::move(chat_template)),
         pool_(std::move(pool)),
         model_(std::move(model)),
         kv_(std::move(kv)) {
@@ -205,7 +208,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
   QUIRE_ASSIGN_OR_RETURN(
       KvManager kv,
       KvManager::create(spec.kv_config(resolved.kv_type, resolved.page_size, resolved.kv_memory)));
+  QUIRE_RETURN_IF_ERROR(check_tensors(file, spec));
   QUIRE_ASSIGN_OR_RETURN(auto tokenizer, tokenizer_from_gguf(file, spec.n_vocab));
+  auto chat_template = load_chat_template(file, *tokenizer);
+  if (!chat_template && options.needs_chat_template) return fail(std::move(chat_template).error());
 
   QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
   QUIRE_ASSIGN_OR_RETURN(auto pool, ThreadPool::start(resolved.n_threads));
@@ -216,7 +222,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
   QUIRE_ASSIGN_OR_RETURN(Model model, Model::load(file, std::move(spec), layout_types,
                                                   resolved.precision, *pool, progress));
   return std::make_unique<EngineImpl>(resolved, std::move(file), std::move(tokenizer),
-                                      std::move(pool), std::move(model), std::move(kv));
+                                      std::move(chat_template), std::move(pool), std::move(model),
+                                      std::move(kv));
 }
 
 }  // namespace quire

@@ -29,6 +29,7 @@ struct EngineOptions {
   std::size_t n_threads = 0;        // 0: every CPU this process may use
   std::size_t context = 0;          // tokens a sequence may hold; 0: what the model was trained for
   std::size_t prefill_chunk = 256;  // tokens of one forward pass at most
+  bool needs_chat_template = false;  // one that cannot be parsed is refused before weights are read
 };
 
 /// Called with the fraction done, 0 to 1, while weights are packed.

@@ -11,7 +11,7 @@ QUIRE_INLINE void ask_ahead(const AttentionBatch& batch, std::size_t row, std::s
                             std::size_t j) {
   if (row != 0 || d0 != 0 || batch.ahead_bytes == 0) return;
   const std::byte* k = batch.ahead[j / kKvTile] + j % kKvTile * batch.ahead_bytes;
-  for (std::size_t i = 0; i < batch.ahead_bytes; i += 64) __builtin_prefetch(k + i);
+  for (std::size_t i = 0; i < batch.ahead_bytes; i += 64) __builtin_prefetch(k + i, 0, kIntoL2);
 }
 
 /// acc[r][d0 ..] += sum over positions j of p[r][j] * v[j][d0 ..] for kChunks vectors of 16 (or the

@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t kBlockTiles = kAttentionBlock / kKvTile;
 constexpr std::size_t kRowBatch = 32;       // rows that walk the pages together
 constexpr std::size_t kExpandedDims = 256;  // largest head_dim whose K tile is converted once
+/// Hint of a prefetch that is for the second cache: a block of K and V is as large as the first.
+constexpr int kIntoL2 = 2;
 constexpr std::size_t kQueryPairs = kRowBatch * kExpandedDims;  // rounded query elements at a time
 
 /// One (query token, head): where it reads, accumulates and how far it sees.
@@ -56,10 +58,10 @@ QUIRE_INLINE void score_rows(const typename Source::Type* k, std::size_t head_di
   const std::size_t v_step = 2 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
   constexpr std::size_t kStep = 2 * kKvTile * sizeof(typename Source::Type);
   for (std::size_t d = 0; d < head_dim; d += 2, k += 2 * kKvTile, v += v_step, next += kStep) {
-    __builtin_prefetch(v);
-    if (v_step > 64) __builtin_prefetch(v + 64);
-    __builtin_prefetch(next);
-    if (kStep > 64) __builtin_prefetch(next + 64);
+    __builtin_prefetch(v, 0, kIntoL2);
+    if (v_step > 64) __builtin_prefetch(v + 64, 0, kIntoL2);
+    __builtin_prefetch(next, 0, kIntoL2);
+    if (kStep > 64) __builtin_prefetch(next + 64, 0, kIntoL2);
     const F32x16 k0 = Source::read(k);
     const F32x16 k1 = Source::read(k + kKvTile);
 #pragma GCC unroll 8
@@ -91,10 +93,10 @@ QUIRE_INLINE void score_paired_rows(const std::uint16_t* k, std::size_t head_dim
   const std::size_t v_step = 4 * kKvTile * kv_type_bytes(batch.task->layout.v_type);
   std::size_t d = 0;
   for (; d + 4 <= head_dim; d += 4, k += 4 * kKvTile, v += v_step, next += 128) {
-    __builtin_prefetch(v);
-    __builtin_prefetch(v + 64);
-    __builtin_prefetch(next);
-    __builtin_prefetch(next + 64);
+    __builtin_prefetch(v, 0, kIntoL2);
+    __builtin_prefetch(v + 64, 0, kIntoL2);
+    __builtin_prefetch(next, 0, kIntoL2);
+    __builtin_prefetch(next + 64, 0, kIntoL2);
     const Pairs k0 = load_pairs(k);
     const Pairs k1 = load_pairs(k + 2 * kKvTile);
 #pragma GCC unroll 8

@@ -10,7 +10,56 @@
 namespace quire {
 namespace {
 
-/// Loads tensors by name and remembers which, so that unused ones can be reported.
+/// In place of the Loader: looks tensors up and remembers which, so that nothing large is done for
+/// a model that will be refused, and unused ones can be reported.
+class Checker {
+ public:
+  explicit Checker(const GgufFile& file) : file_(file) {}
+
+  Result<std::vector<float>> vector(const std::string& name, std::size_t n) {
+    const std::uint64_t ne = n;
+    QUIRE_RETURN_IF_ERROR(require(name, std::span(&ne, 1)));
+    return std::vector<float>();
+  }
+
+  Status matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
+    const std::array<std::uint64_t, 2> ne = {n_cols, n_rows};
+    return require(name, ne);
+  }
+
+  Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
+    QUIRE_RETURN_IF_ERROR(matrix(name + ".weight", n_rows, n_cols));
+    const std::string bias = name + ".bias";
+    const std::uint64_t ne = n_rows;
+    if (file_.find_tensor(bias) != nullptr) QUIRE_RETURN_IF_ERROR(require(bias, std::span(&ne, 1)));
+    return Linear();
+  }
+
+  /// A layer tensor that is not asked for belongs to a computation that would be left out.
+  Status check_all_used() const {
+    for (const GgufTensor& tensor : file_.tensors()) {
+      if (!tensor.name.starts_with("blk.") || used_.contains(tensor.name)) continue;
+      return fail(
+          ErrorCode::kUnsupported,
+          "{}: tensor '{}' at byte {} has no place in this architecture: the file describes "
+          "a model that is not supported",
+          file_.name(), tensor.name, tensor.offset);
+    }
+    return {};
+  }
+
+ private:
+  Status require(const std::string& name, std::span<const std::uint64_t> ne) {
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, ne));
+    used_.insert(tensor->name);
+    return {};
+  }
+
+  const GgufFile& file_;
+  std::unordered_set<std::string_view> used_;
+};
+
+/// Packs tensors by name.
 class Loader {
  public:
   Loader(const GgufFile& file, Precision precision, ThreadPool& pool,
@@ -55,19 +104,6 @@ class Loader {
     return finite_tensor(name, ne);
   }
 
-  /// A layer tensor that was not loaded belongs to a computation that would be left out.
-  Status check_all_used() const {
-    for (const GgufTensor& tensor : file_.tensors()) {
-      if (!tensor.name.starts_with("blk.") || used_.contains(tensor.name)) continue;
-      return fail(
-          ErrorCode::kUnsupported,
-          "{}: tensor '{}' at byte {} has no place in this architecture: the file describes "
-          "a model that is not supported",
-          file_.name(), tensor.name, tensor.offset);
-    }
-    return {};
-  }
-
  private:
   Result<const GgufTensor*> finite_tensor(const std::string& name,
                                           std::span<const std::uint64_t> ne) {
@@ -83,7 +119,6 @@ class Loader {
 
   void count(const GgufTensor& tensor) {
     drop_resident(tensor);  // packed or copied: the file's bytes are not needed any more
-    used_.insert(tensor.name);
     done_bytes_ += tensor.data.size();
     if (progress_) progress_(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
   }
@@ -92,13 +127,13 @@ class Loader {
   Precision precision_;
   ThreadPool& pool_;
   const std::function<void(double)>& progress_;
-  std::unordered_set<std::string_view> used_;
   std::unordered_set<const GgufTensor*> checked_;  // a tied embedding is asked for twice
   std::uint64_t done_bytes_ = 0;
   std::uint64_t total_bytes_ = 0;
 };
 
-Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, std::size_t index) {
+template <typename Tensors>
+Result<LayerWeights> load_layer(Tensors& loader, const ModelSpec& spec, std::size_t index) {
   const LayerSpec& layer = spec.layers[index];
   const std::size_t hidden = spec.hidden_dim;
   const std::size_t q_dim = layer.n_heads * spec.head_dim;
@@ -129,10 +164,26 @@ Result<LayerWeights> load_layer(Loader& loader, const ModelSpec& spec, std::size
   return w;
 }
 
+bool output_is_tied(const GgufFile& file) { return file.find_tensor("output.weight") == nullptr; }
+
 }  // namespace
+
+Status check_tensors(const GgufFile& file, const ModelSpec& spec) {
+  Checker checker(file);
+  QUIRE_RETURN_IF_ERROR(checker.matrix("token_embd.weight", spec.n_vocab, spec.hidden_dim));
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    if (auto layer = load_layer(checker, spec, i); !layer) return fail(std::move(layer).error());
+  }
+  QUIRE_RETURN_IF_ERROR(checker.check_all_used());
+  if (auto norm = checker.vector("output_norm.weight", spec.hidden_dim); !norm)
+    return fail(std::move(norm).error());
+  if (output_is_tied(file)) return {};
+  return checker.matrix("output.weight", spec.n_vocab, spec.hidden_dim);
+}
 
 Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, Precision precision,
                                   ThreadPool& pool, const std::function<void(double)>& progress) {
+  QUIRE_RETURN_IF_ERROR(check_tensors(file, spec));
   Loader loader(file, precision, pool, progress);
   ModelWeights weights;
   QUIRE_ASSIGN_OR_RETURN(weights.embedding,
@@ -142,11 +193,9 @@ Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, P
     QUIRE_ASSIGN_OR_RETURN(LayerWeights layer, load_layer(loader, spec, i));
     weights.layers.push_back(std::move(layer));
   }
-  QUIRE_RETURN_IF_ERROR(loader.check_all_used());
   QUIRE_ASSIGN_OR_RETURN(weights.output_norm, loader.vector("output_norm.weight", spec.hidden_dim));
-  const bool tied = file.find_tensor("output.weight") == nullptr;
-  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(tied ? "token_embd.weight" : "output.weight",
-                                                       spec.n_vocab, spec.hidden_dim));
+  const char* output = output_is_tied(file) ? "token_embd.weight" : "output.weight";
+  QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(output, spec.n_vocab, spec.hidden_dim));
   return weights;
 }
 

@@ -35,9 +35,13 @@ struct ModelWeights {
   PackedMatrix output;             // [n_vocab, hidden]; the embedding again if tied
 };
 
-/// Finds, checks and packs every tensor of the model. A missing or misshapen tensor is an error,
-/// and so is a tensor of a layer that nothing here would use: it would mean that the file describes
-/// another computation. `file` must outlive the result.
+/// That every tensor of the model is there and has its shape. A tensor of a layer that nothing here
+/// would use is an error too: it would mean that the file describes another computation. Reads no
+/// tensor, so that a file that cannot work is refused before anything large is done.
+Status check_tensors(const GgufFile& file, const ModelSpec& spec);
+
+/// check_tensors, and packs every tensor, whose numbers must be finite. `file` must outlive the
+/// result.
 Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, Precision precision,
                                   ThreadPool& pool, const std::function<void(double)>& progress);
 

@@ -127,3 +127,41 @@ def test_the_model_that_is_changed_works_unchanged(quire, tmp_path):
     file = tmp_path / "good.gguf"
     file.write_bytes(patched("block_count", 2))
     quire("run", file, "-p", "a", "-n", "1")
+
+
+def test_b41_a_model_of_full_size_is_refused_before_it_is_read(binary, smollm2, tmp_path):
+    file = tmp_path / "evil.gguf"
+    data = smollm2.read_bytes()
+    assert data.count(b"output_norm.weight") == 1
+    file.write_bytes(data.replace(b"output_norm.weight", b"zztput_norm.weight"))
+    assert "'output_norm.weight' is missing" in refuse(binary, ["run", "-p", "a"], file)
+
+
+def test_b41_a_template_that_cannot_be_parsed_is_refused_by_its_key(binary, smollm2, tmp_path):
+    file = tmp_path / "evil.gguf"
+    data = smollm2.read_bytes()
+    assert data.count(b"{% for message in") == 1
+    file.write_bytes(data.replace(b"{% for message in", b"{% fxr message in"))
+    done = small_process.run([binary, "run", file, "-p", "a", "-n", "1"])
+    error = done.stderr.decode()
+    assert done.returncode == 1 and done.stdout == b"" and error.count("\n") == 1
+    assert "evil.gguf: key 'tokenizer.chat_template' at byte" in error
+    assert done.peak_kib < 50 << 10
+    raw = small_process.run([binary, "run", file, "-p", "a", "-n", "1", "--raw"])
+    assert raw.returncode == 0
+
+
+def test_want_of_memory_is_a_sentence_everywhere(binary, smollm2, tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes(b"a" * (20 << 20))  # one word, which takes 70 bytes for each of its own
+    few = ["--kv-memory", "64MiB", "--ctx", "512", "-p", "a", "-n", "1"]
+    for args, mib in ((["tokenize", smollm2], 1024), (["run", smollm2, *few], 195),
+                      (["run", smollm2, *few], 240), (["run", smollm2, "--raw", *few], 240)):
+        with text.open("rb") as stdin:
+            done = small_process.run([binary, *args], stdin=stdin,
+                                     limits={resource.RLIMIT_AS: mib << 20})
+        error = done.stderr.decode()
+        assert done.returncode == 1, (args, mib, error)
+        assert error.startswith("quire: ") and error.count("\n") == 1, error
+        # Where an address space is short, no thread may start either.
+        assert "memory" in error or "thread" in error, error

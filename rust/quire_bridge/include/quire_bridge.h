@@ -73,6 +73,10 @@ bool quire_template_render(const quire_template* tmpl, quire_str context_json, q
                            quire_buffer* error);
 void quire_template_free(quire_template* tmpl);
 
+/// Called when the system has no memory for this library, which cannot report that: unless the
+/// handler ends the program, it is aborted. The handler must not allocate.
+void quire_on_out_of_memory(void (*handler)(void));
+
 void quire_buffer_free(quire_buffer* buffer);
 void quire_ids_free(quire_ids* ids);
 

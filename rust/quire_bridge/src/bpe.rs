@@ -3,6 +3,8 @@
 //! the automaton there starts anew behind each attempt at a match, which takes time quadratic in the
 //! length of a token.
 
+use std::collections::HashSet;
+
 use tokenizers::models::bpe::BPE;
 use tokenizers::{
     Model, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
@@ -100,31 +102,46 @@ fn model(
     merges: &[&str],
     ignore_merges: bool,
 ) -> Result<BPE, String> {
+    let spelled = || {
+        let own = |kind: u8| !is_special(kind) && kind != UNUSED;
+        tokens.iter().zip(kinds).enumerate().filter(move |(_, (_, &kind))| own(kind))
+    };
+    check_merges(&spelled().map(|(_, (text, _))| *text).collect(), merges)?;
     let mut vocab = tokenizers::models::bpe::Vocab::with_capacity(tokens.len());
-    let mut longest = 0;
-    for (id, (text, &kind)) in tokens.iter().zip(kinds).enumerate() {
-        if !is_special(kind) && kind != UNUSED {
-            vocab.entry(text.to_string()).or_insert(id as u32);
-            longest = longest.max(text.len());
-        }
+    for (id, (text, _)) in spelled() {
+        vocab.entry(text.to_string()).or_insert(id as u32);
     }
-    let mut pairs = Vec::with_capacity(merges.len());
-    for (i, merge) in merges.iter().enumerate() {
-        // A token never starts with the space that separates the two: it is spelled otherwise.
-        let (left, right) = merge
-            .split_once(' ')
-            .filter(|(left, right)| !left.is_empty() && !right.is_empty())
-            .ok_or_else(|| format!("merge {i} ({merge:?}) is not two tokens"))?;
-        if left.len() + right.len() > longest {
-            return Err(format!("merge {i} ({merge:?}) makes no token of the vocabulary"));
-        }
-        pairs.push((left.to_string(), right.to_string()));
-    }
+    let pairs = merges
+        .iter()
+        .filter_map(|merge| halves(merge))
+        .map(|(left, right)| (left.to_string(), right.to_string()))
+        .collect();
     BPE::builder()
         .vocab_and_merges(vocab, pairs)
         .ignore_merges(ignore_merges)
         .build()
         .map_err(|e| e.to_string())
+}
+
+/// A token never starts with the space that separates the two: it is spelled otherwise.
+fn halves(merge: &str) -> Option<(&str, &str)> {
+    merge.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.is_empty())
+}
+
+/// Checked here, before anything is copied: the library says only after that what is missing.
+fn check_merges(known: &HashSet<&str>, merges: &[&str]) -> Result<(), String> {
+    let mut both = String::new();
+    for (i, merge) in merges.iter().enumerate() {
+        let (left, right) =
+            halves(merge).ok_or_else(|| format!("merge {i} ({merge:?}) is not two tokens"))?;
+        both.clear();
+        both.push_str(left);
+        both.push_str(right);
+        if let Some(text) = [left, right, &both].iter().find(|&&text| !known.contains(text)) {
+            return Err(format!("merge {i} ({merge:?}): {text:?} is no token to merge"));
+        }
+    }
+    Ok(())
 }
 
 /// The character that stands for each byte: printable Latin-1 for itself, the others from U+0100

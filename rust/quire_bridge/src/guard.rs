@@ -10,7 +10,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -49,6 +49,25 @@ thread_local! {
 
 pub struct GuardedAllocator;
 
+/// What to do when the system has no more memory: `fn()`, or null.
+static OUT_OF_MEMORY: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+pub fn on_out_of_memory(handler: extern "C" fn()) {
+    OUT_OF_MEMORY.store(handler as *mut (), Ordering::Release);
+}
+
+/// Rust's runtime ends the program where there is no memory; the handler may end it more politely.
+fn given(data: *mut u8) -> *mut u8 {
+    if data.is_null() {
+        let handler = OUT_OF_MEMORY.load(Ordering::Acquire);
+        if !handler.is_null() {
+            // SAFETY: only `on_out_of_memory` stores here.
+            unsafe { std::mem::transmute::<*mut (), extern "C" fn()>(handler)() };
+        }
+    }
+    data
+}
+
 /// Takes `bytes` (or gives back, if negative) from this thread's budget, if it has one.
 fn account(bytes: isize) {
     let watch = WATCH.get();
@@ -74,12 +93,12 @@ fn account(bytes: isize) {
 unsafe impl GlobalAlloc for GuardedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         account(layout.size() as isize);
-        System.alloc(layout)
+        given(System.alloc(layout))
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         account(layout.size() as isize);
-        System.alloc_zeroed(layout)
+        given(System.alloc_zeroed(layout))
     }
 
     unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
@@ -90,7 +109,7 @@ unsafe impl GlobalAlloc for GuardedAllocator {
     unsafe fn realloc(&self, data: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // Old and new may both be alive while bytes move.
         account(new_size as isize);
-        let moved = System.realloc(data, layout, new_size);
+        let moved = given(System.realloc(data, layout, new_size));
         account(-(layout.size() as isize));
         moved
     }

@@ -240,6 +240,11 @@ pub unsafe extern "C" fn quire_template_free(tmpl: *mut template::Template) {
     }
 }
 
+#[no_mangle]
+pub extern "C" fn quire_on_out_of_memory(handler: extern "C" fn()) {
+    guard::on_out_of_memory(handler);
+}
+
 /// # Safety
 /// As the header says.
 #[no_mangle]

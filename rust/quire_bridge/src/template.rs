@@ -14,6 +14,7 @@ mod python;
 
 // Real ones have some KiB. The parser recurses in places where it counts no depth.
 const MAX_SOURCE_BYTES: usize = 256 << 10;
+const MAX_PARSE_MS: u32 = 500;
 // Each level of recursion costs up to several KiB of the guard's stack.
 const MAX_DEPTH: usize = 200;
 // See the stack of `guard`.
@@ -67,7 +68,8 @@ impl Template {
             ));
         }
         // Constants are computed while parsing: 'a' * 100000000 is as long as it says.
-        let parsing = limits.scaled(source.len());
+        let scaled = limits.scaled(source.len());
+        let parsing = Limits { milliseconds: limits.milliseconds.min(MAX_PARSE_MS), ..scaled };
         let compiled = guard::run(parsing.budget(), move || {
             let mut environment = environment(&limits, bos, eos);
             environment
