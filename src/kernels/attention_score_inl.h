@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kBlockTiles = kAttentionBlock / kKvTile;
 constexpr std::size_t kRowBatch = 32;       // rows that walk the pages together
 constexpr std::size_t kExpandedDims = 256;  // largest head_dim whose K tile is converted once
-/// Hint of a prefetch that is for the second cache: a block of K and V is as large as the first.
+/// Hint of a prefetch for the second cache: a block of K and V may be as large as the first.
 constexpr int kIntoL2 = 2;
 constexpr std::size_t kQueryPairs = kRowBatch * kExpandedDims;  // rounded query elements at a time
 

@@ -153,15 +153,15 @@ constexpr bool expands(const QuantSpec& spec) {
   return spec.is_super || (spec.bits != 4 && spec.bits != 8);
 }
 
-/// Up to this many tokens a panel takes longer to come from memory than to be multiplied.
-constexpr std::size_t kMemoryBound = 64;
+/// Up to this many tokens the wait for a panel from memory is a share of the time worth saving.
+constexpr std::size_t kFewTokens = 64;
 
 template <PackedFormat kFormat>
 void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels, Range tokens,
                    float* y, std::size_t y_stride) {
   constexpr bool kQuantized = kFormat >= PackedFormat::kQ8;
   LinearJob job = {nullptr, w.n_cols(), &x, 0, nullptr, y_stride, 0};
-  const bool memory_bound = tokens.end - tokens.begin <= kMemoryBound;
+  const bool few = tokens.end - tokens.begin <= kFewTokens;
   for (std::size_t p = panels.begin; p < panels.end; ++p) {
     const std::size_t row = p * kPanelRows;
     job.panel = w.panel(p);
@@ -185,7 +185,7 @@ void linear_format(const PackedMatrix& w, const ActivationView& x, Range panels,
         tokens, [&](auto size, std::size_t token) {
           // The last tile of a panel asks for the next panel.
           const bool last = token + size >= tokens.end;
-          job.ahead = memory_bound && last ? panel_bytes : 0;
+          job.ahead = few && last ? panel_bytes : 0;
           run_tile<kFormat, size>(job, token);
         });
   }
