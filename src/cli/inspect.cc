@@ -89,6 +89,8 @@ Result<std::optional<TokenizerSummary>> tokenizer_summary(const GgufFile& file) 
   summary.model = std::move(*model);
   QUIRE_ASSIGN_OR_RETURN(const auto* tokens, file.optional_strings("tokenizer.ggml.tokens"));
   if (tokens != nullptr) summary.vocab_size = tokens->size();
+  QUIRE_ASSIGN_OR_RETURN(const auto* merges, file.optional_strings("tokenizer.ggml.merges"));
+  if (merges != nullptr) summary.n_merges = merges->size();
   QUIRE_ASSIGN_OR_RETURN(const auto chat, file.optional_string("tokenizer.chat_template"));
   if (chat) summary.chat_template_bytes = chat->size();
   auto data = tokenizer_data_from_gguf(file);

@@ -28,6 +28,7 @@ struct KvSummary {
 struct TokenizerSummary {
   std::string model;
   std::size_t vocab_size = 0;
+  std::size_t n_merges = 0;
   std::size_t chat_template_bytes = 0;
   std::optional<TokenizerData> data;  // nullopt for a kind of tokenizer that is not known
 };

@@ -58,7 +58,7 @@ json::object tokenizer_json(const TokenizerSummary& tokenizer) {
   if (!tokenizer.data) return out;
   const TokenizerData& data = *tokenizer.data;
   out["pre"] = replace_invalid_utf8(data.pre);
-  out["merges"] = data.merges.size();
+  out["merges"] = tokenizer.n_merges;
   json::object special;
   const std::pair<const char*, std::optional<TokenId>> ids[] = {
       {"bos", data.bos}, {"eos", data.eos}, {"eot", data.eot},

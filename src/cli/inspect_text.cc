@@ -101,7 +101,7 @@ void add_tokenizer(TextReport& report, const TokenizerSummary& tokenizer) {
   if (tokenizer.data) {
     const TokenizerData& data = *tokenizer.data;
     report.line("pre-tokenizer", data.pre.empty() ? "(not given)" : printable(data.pre));
-    if (!data.merges.empty()) report.line("merges", fmt::format("{}", data.merges.size()));
+    if (tokenizer.n_merges > 0) report.line("merges", fmt::format("{}", tokenizer.n_merges));
     const std::pair<const char*, std::optional<TokenId>> ids[] = {
         {"bos", data.bos}, {"eos", data.eos}, {"eot", data.eot},
         {"eom", data.eom}, {"unk", data.unk}, {"pad", data.pad}};

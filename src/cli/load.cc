@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include "base/progress.h"
 #include "cli/console.h"
@@ -27,7 +28,9 @@ Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options) {
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& model) {
   QUIRE_ASSIGN_OR_RETURN(const auto file, GgufFile::open(model));
-  return tokenizer_from_gguf(file, std::numeric_limits<std::size_t>::max());
+  QUIRE_ASSIGN_OR_RETURN(auto data,
+                         usable_tokenizer_data(file, std::numeric_limits<std::size_t>::max()));
+  return build_tokenizer(file, std::move(data));
 }
 
 }  // namespace quire

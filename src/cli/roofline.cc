@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -181,8 +180,7 @@ Result<double> measure_f32(Meter& meter, ThreadPool& pool, const Kernels& table)
 
 Result<Roofline> measure_roofline(const RooflineSettings& settings,
                                   const std::function<bool(double)>& keep_going) {
-  const char* isa = std::getenv("QUIRE_ISA");
-  QUIRE_ASSIGN_OR_RETURN(const Kernels* table, select_kernels(isa == nullptr ? "" : isa));
+  QUIRE_ASSIGN_OR_RETURN(const Kernels* table, requested_kernels());
   QUIRE_ASSIGN_OR_RETURN(const auto pool, ThreadPool::start(settings.n_threads));
   QUIRE_ASSIGN_OR_RETURN(
       const MappedMemory memory,

@@ -1,7 +1,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -22,25 +21,18 @@ namespace {
 /// Bytes of logits one step may return: 2,048 rows of a vocabulary of 262,144 tokens.
 constexpr std::uint64_t kMaxLogitBytes = std::uint64_t{2} << 30;
 
-/// kernels() takes for granted that QUIRE_ISA can be followed; here a person hears if it cannot.
-Status check_instruction_set() {
-  const char* isa = std::getenv("QUIRE_ISA");
-  QUIRE_RETURN_IF_ERROR(select_kernels(isa == nullptr ? "" : isa));
-  return {};
-}
-
 constexpr std::string_view kTemplateKey = "tokenizer.chat_template";
 
-std::string special_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
-  return id ? tokenizer.data().tokens[static_cast<std::size_t>(*id)] : std::string();
+std::string special_text(const TokenizerData& data, std::optional<TokenId> id) {
+  return id ? data.tokens[static_cast<std::size_t>(*id)] : std::string();
 }
 
 Result<std::optional<ChatTemplate>> load_chat_template(const GgufFile& file,
-                                                       const Tokenizer& tokenizer) {
+                                                       const TokenizerData& data) {
   QUIRE_ASSIGN_OR_RETURN(const auto source, file.optional_string(kTemplateKey));
   if (!source) return std::optional<ChatTemplate>();
-  auto parsed = ChatTemplate::parse(*source, special_text(tokenizer, tokenizer.data().bos),
-                                    special_text(tokenizer, tokenizer.data().eos));
+  auto parsed =
+      ChatTemplate::parse(*source, special_text(data, data.bos), special_text(data, data.eos));
   if (!parsed) return file.refuse(kTemplateKey, parsed.error().message);
   return std::optional<ChatTemplate>(std::move(*parsed));
 }
@@ -200,7 +192,7 @@ class EngineImpl final : public Engine {
 Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
                                              const ProgressFn& progress) {
   QUIRE_RETURN_IF_ERROR(check_options(options));
-  QUIRE_RETURN_IF_ERROR(check_instruction_set());
+  QUIRE_RETURN_IF_ERROR(requested_kernels());
   QUIRE_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(options.model));
   QUIRE_ASSIGN_OR_RETURN(ModelSpec spec, read_model_spec(file));
   QUIRE_ASSIGN_OR_RETURN(const EngineOptions resolved, resolve_options(options, spec));
@@ -209,9 +201,11 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
       KvManager kv,
       KvManager::create(spec.kv_config(resolved.kv_type, resolved.page_size, resolved.kv_memory)));
   QUIRE_RETURN_IF_ERROR(check_tensors(file, spec));
-  QUIRE_ASSIGN_OR_RETURN(auto tokenizer, tokenizer_from_gguf(file, spec.n_vocab));
-  auto chat_template = load_chat_template(file, *tokenizer);
+  QUIRE_ASSIGN_OR_RETURN(auto tokenizer_data, usable_tokenizer_data(file, spec.n_vocab));
+  auto chat_template = load_chat_template(file, tokenizer_data);
   if (!chat_template && options.needs_chat_template) return fail(std::move(chat_template).error());
+  // The largest part of a refusal's cost, so last of what can be refused.
+  QUIRE_ASSIGN_OR_RETURN(auto tokenizer, build_tokenizer(file, std::move(tokenizer_data)));
 
   QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
   QUIRE_ASSIGN_OR_RETURN(auto pool, ThreadPool::start(resolved.n_threads));

@@ -45,11 +45,6 @@ Tiers find_tiers() {
   return tiers;
 }
 
-Result<const Kernels*> from_environment() {
-  const char* isa = std::getenv("QUIRE_ISA");
-  return select_kernels(isa == nullptr ? "" : isa);
-}
-
 }  // namespace
 
 std::span<const Kernels* const> available_kernels() {
@@ -72,8 +67,15 @@ Result<const Kernels*> select_kernels(std::string_view isa) {
               known ? "is not available here" : "is unknown", names);
 }
 
+Result<const Kernels*> requested_kernels() {
+  const char* isa = std::getenv("QUIRE_ISA");
+  auto selected = select_kernels(isa == nullptr ? "" : isa);
+  if (!selected) return fail(selected.error().code, "QUIRE_ISA: {}", selected.error().message);
+  return selected;
+}
+
 const Kernels& kernels() {
-  static const Result<const Kernels*> chosen = from_environment();
+  static const Result<const Kernels*> chosen = requested_kernels();
   QUIRE_CHECK(chosen.has_value() && "QUIRE_ISA names an instruction set this CPU does not have");
   return **chosen;
 }

@@ -122,9 +122,11 @@ struct Kernels {
                     float* out);
 };
 
-/// The table in use: the best tier this CPU runs, unless QUIRE_ISA names another. An unknown or
-/// impossible QUIRE_ISA is reported by select_kernels.
+/// The table in use: the best tier this CPU runs, unless QUIRE_ISA names another.
 const Kernels& kernels();
+/// The same, to be asked first where a person set QUIRE_ISA: an error if it cannot be followed.
+Result<const Kernels*> requested_kernels();
+/// The tier of that name, the best one for "".
 Result<const Kernels*> select_kernels(std::string_view isa);
 /// Every tier this CPU runs, scalar first; for tests that compare them.
 std::span<const Kernels* const> available_kernels();

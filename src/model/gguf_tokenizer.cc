@@ -189,27 +189,30 @@ Result<TokenizerData> tokenizer_data_from_gguf(const GgufFile& file) {
   set_defaults(data, tokens->size());
   QUIRE_RETURN_IF_ERROR(read_special_ids(file, tokens->size(), data));
   QUIRE_RETURN_IF_ERROR(read_flags(file, data));
-  QUIRE_ASSIGN_OR_RETURN(const Tokens* merges, file.optional_strings(kMergesKey));
+  QUIRE_RETURN_IF_ERROR(file.optional_strings(kMergesKey));
   QUIRE_RETURN_IF_ERROR(read_kinds(file, *tokens, data));
   QUIRE_RETURN_IF_ERROR(read_scores(file, data));
   data.tokens.assign(tokens->begin(), tokens->end());
-  if (merges != nullptr) data.merges.assign(merges->begin(), merges->end());
   return data;
 }
 
-Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufFile& file,
-                                                       std::size_t max_tokens) {
+Result<TokenizerData> usable_tokenizer_data(const GgufFile& file, std::size_t max_tokens) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, read_model(file));
   QUIRE_ASSIGN_OR_RETURN(const Tokens* tokens, find_tokens(file));
   if (tokens->size() > max_tokens)
     return file.refuse(kTokensKey, fmt::format("{} tokens, but the embedding has only {} rows",
                                                tokens->size(), max_tokens));
   QUIRE_RETURN_IF_ERROR(check_parts(file, model, *tokens));
-  QUIRE_ASSIGN_OR_RETURN(auto data, tokenizer_data_from_gguf(file));
-  auto tokenizer = Tokenizer::create(std::move(data));
+  return tokenizer_data_from_gguf(file);
+}
+
+Result<std::unique_ptr<Tokenizer>> build_tokenizer(const GgufFile& file, TokenizerData data) {
+  const std::string_view key = data.model == "gpt2" ? kMergesKey : kTokensKey;
+  QUIRE_ASSIGN_OR_RETURN(const Tokens* merges, file.optional_strings(kMergesKey));
+  auto tokenizer = merges == nullptr ? Tokenizer::create(std::move(data))
+                                     : Tokenizer::create(std::move(data), *merges);
   // All else is checked, so that it is about the one part that only the tokenizer understands.
-  if (!tokenizer)
-    return file.refuse(model == "gpt2" ? kMergesKey : kTokensKey, tokenizer.error().message);
+  if (!tokenizer) return file.refuse(key, tokenizer.error().message);
   return tokenizer;
 }
 

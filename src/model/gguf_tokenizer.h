@@ -15,9 +15,11 @@ namespace quire {
 /// What is refused is refused before the vocabulary is copied.
 Result<TokenizerData> tokenizer_data_from_gguf(const GgufFile& file);
 
-/// The tokenizer of a model whose embedding has `max_tokens` rows. Errors name the file and the
-/// key.
-Result<std::unique_ptr<Tokenizer>> tokenizer_from_gguf(const GgufFile& file,
-                                                       std::size_t max_tokens);
+/// The same, and refused if no tokenizer can be built of it or the vocabulary is larger than an
+/// embedding of `max_tokens` rows.
+Result<TokenizerData> usable_tokenizer_data(const GgufFile& file, std::size_t max_tokens);
+
+/// The tokenizer of usable_tokenizer_data(file). Errors name the file and the key.
+Result<std::unique_ptr<Tokenizer>> build_tokenizer(const GgufFile& file, TokenizerData data);
 
 }  // namespace quire

@@ -88,7 +88,6 @@ TEST(GgufTokenizer, KeysOverrideDefaults) {
   EXPECT_EQ(data->kinds, (std::vector{TokenKind::kUnknown, TokenKind::kControl, TokenKind::kControl,
                                       TokenKind::kNormal, TokenKind::kByte}));
   EXPECT_EQ(data->scores, (std::vector<float>{0, 0, 0, -1.5f, -2}));
-  EXPECT_EQ(data->merges, (std::vector<std::string>{"a b"}));
   EXPECT_EQ(data->bos, 4);
   EXPECT_EQ(data->eos, 3);
   EXPECT_EQ(data->eot, 2);
@@ -211,7 +210,9 @@ Result<std::unique_ptr<Tokenizer>> build(const Vocabulary& v, std::string_view m
   const auto bytes = w.build();
   const auto file = GgufFile::parse(bytes, "t.gguf");
   if (!file) return fail(file.error());
-  return tokenizer_from_gguf(*file, max_tokens);
+  auto data = usable_tokenizer_data(*file, max_tokens);
+  if (!data) return fail(std::move(data).error());
+  return build_tokenizer(*file, std::move(*data));
 }
 
 void expect_refused(const Result<std::unique_ptr<Tokenizer>>& built, std::string_view message,

@@ -38,24 +38,14 @@ int byte_of(std::string_view character) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data) {
+Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data,
+                                                        std::span<const std::string_view> merges) {
   QUIRE_ASSIGN_OR_RETURN(const PreTokenizer* pre, find_pre_tokenizer(data.pre));
-
-  const auto borrow_all = [](const std::vector<std::string>& texts) {
-    std::vector<quire_str> out;
-    out.reserve(texts.size());
-    for (const std::string& text : texts) out.push_back(bridge::borrow(text));
-    return out;
-  };
-  const std::vector<quire_str> tokens = borrow_all(data.tokens);
-  const std::vector<quire_str> merges = borrow_all(data.merges);
   static_assert(sizeof(TokenKind) == 1);
   const quire_bpe_spec spec = {
-      .tokens = tokens.data(),
+      .tokens = bridge::borrow_all(data.tokens),
       .kinds = reinterpret_cast<const std::uint8_t*>(data.kinds.data()),
-      .n_tokens = tokens.size(),
-      .merges = merges.data(),
-      .n_merges = merges.size(),
+      .merges = bridge::borrow_all(merges),
       .normalizer = bridge::borrow(pre->normalizer),
       .pre_tokenizer = bridge::borrow(pre->pre_tokenizer),
       .ignore_merges = pre->ignore_merges,
@@ -66,8 +56,6 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::create(TokenizerData data) {
     return fail(ErrorCode::kInvalidData, "the tokenizer cannot be built: {}", error.str());
   }
   bridge::BpeHandle bpe(raw);
-  // What the library copied is needed no more.
-  data.merges = std::vector<std::string>();  // {} would keep the memory
   return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(data), std::move(bpe)));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ namespace quire {
 class BpeTokenizer final : public Tokenizer {
  public:
   /// data is checked and has a kind for every token.
-  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data);
+  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data,
+                                                   std::span<const std::string_view> merges);
 
   Result<std::vector<TokenId>> encode(std::string_view text, ParseSpecial special) const override;
   std::string token_bytes(TokenId id, bool show_special) const override;

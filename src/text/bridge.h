@@ -1,6 +1,7 @@
 #pragma once
 // What the Rust library hands out, owned the C++ way.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,15 @@
 namespace quire::bridge {
 
 inline quire_str borrow(std::string_view text) { return {text.data(), text.size()}; }
+
+/// The texts of a container with operator[], where they are.
+template <class Container>
+quire_texts borrow_all(const Container& texts) {
+  const auto at = [](const void* items, std::size_t i) {
+    return borrow((*static_cast<const Container*>(items))[i]);
+  };
+  return {.items = &texts, .at = at, .size = texts.size()};
+}
 
 class Buffer {
  public:

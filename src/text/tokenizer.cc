@@ -74,10 +74,11 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)) {
   control_tokens_ = TextMatcher(std::move(control));
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::create(TokenizerData data) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::create(TokenizerData data,
+                                                     std::span<const std::string_view> merges) {
   QUIRE_RETURN_IF_ERROR(check(data));
   if (data.kinds.empty()) data.kinds.assign(data.tokens.size(), TokenKind::kNormal);
-  if (data.model == "gpt2") return BpeTokenizer::create(std::move(data));
+  if (data.model == "gpt2") return BpeTokenizer::create(std::move(data), merges);
   if (data.model == "llama") return SpmTokenizer::create(std::move(data));
   return fail(ErrorCode::kUnsupported,
               "tokenizer.ggml.model is '{}'; known are gpt2 (byte-level BPE) and llama "

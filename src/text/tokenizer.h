@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,6 @@ struct TokenizerData {
   std::vector<std::string> tokens;
   std::vector<TokenKind> kinds;
   std::vector<float> scores;
-  std::vector<std::string> merges;
   std::optional<TokenId> bos, eos, eot, eom, unk, pad;
   bool add_bos = false;
   bool add_eos = false;
@@ -49,7 +49,9 @@ enum class ParseSpecial : bool { kNo, kYes };
 /// Text to token ids and back. Immutable after construction; safe to share between threads.
 class Tokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data);
+  /// `merges`: tokenizer.ggml.merges, "LEFT RIGHT" each, best first; only for "gpt2".
+  static Result<std::unique_ptr<Tokenizer>> create(TokenizerData data,
+                                                   std::span<const std::string_view> merges = {});
   virtual ~Tokenizer() = default;
 
   /// Never adds BOS or EOS. Special tokens in the text become their ids only with kYes; user

@@ -37,8 +37,9 @@ TokenizerData spm_data(bool with_bytes = true) {
   return data;
 }
 
-std::unique_ptr<Tokenizer> create(TokenizerData data) {
-  auto tokenizer = Tokenizer::create(std::move(data));
+std::unique_ptr<Tokenizer> create(TokenizerData data,
+                                  std::span<const std::string_view> merges = {}) {
+  auto tokenizer = Tokenizer::create(std::move(data), merges);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   return tokenizer ? std::move(*tokenizer) : nullptr;
 }
@@ -149,6 +150,8 @@ TEST(SpmTokenizer, RefusesWhatCannotWork) {
   EXPECT_FALSE(Tokenizer::create({}));
 }
 
+constexpr std::string_view kMerges[] = {"a b", "Ġ ab"};
+
 TokenizerData bpe_data() {
   TokenizerData data;
   data.model = "gpt2";
@@ -156,13 +159,12 @@ TokenizerData bpe_data() {
   data.tokens = {"<|end|>", "a", "b", "Ġ", "ab", "Ġab", "Ã", "©", "1"};
   data.kinds.assign(data.tokens.size(), TokenKind::kNormal);
   data.kinds[0] = TokenKind::kControl;
-  data.merges = {"a b", "Ġ ab"};
   data.eos = 0;
   return data;
 }
 
 TEST(BpeTokenizer, MergesInOrder) {
-  const auto tokenizer = create(bpe_data());
+  const auto tokenizer = create(bpe_data(), kMerges);
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(pieces(*tokenizer, "ab ab"), (Pieces{"ab", "Ġab"}));
   EXPECT_EQ(pieces(*tokenizer, "é"), (Pieces{"Ã", "©"}));
@@ -184,7 +186,7 @@ TEST(BpeTokenizer, TheUnknownTokenIsSpecial) {
   data.tokens.insert(data.tokens.end(), {"<", ">", "u", "n", "k", "unk"});
   data.kinds.resize(data.tokens.size(), TokenKind::kNormal);
   data.kinds.back() = TokenKind::kUnknown;
-  const auto tokenizer = create(data);
+  const auto tokenizer = create(data, kMerges);
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(pieces(*tokenizer, "a<unk>b", ParseSpecial::kYes), (Pieces{"a", "<", "unk", ">", "b"}));
   EXPECT_EQ(pieces(*tokenizer, "a<unk>b"), (Pieces{"a", "<", "u", "n", "k", ">", "b"}));
@@ -203,7 +205,7 @@ TEST(BpeTokenizer, FindsTheLongestAddedTokenFirst) {
   add("ab1", TokenKind::kUserDefined);
   add("1a", TokenKind::kUserDefined);
   add("b1a", TokenKind::kControl);
-  const auto tokenizer = create(data);
+  const auto tokenizer = create(data, kMerges);
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(pieces(*tokenizer, "ab1ab"), (Pieces{"ab1", "ab"}));
   EXPECT_EQ(pieces(*tokenizer, "bb1ab", ParseSpecial::kYes), (Pieces{"b", "b1a", "b"}));
@@ -218,29 +220,28 @@ TEST(BpeTokenizer, FindsTheLongestAddedTokenFirst) {
 TEST(BpeTokenizer, AnUnknownPreTokenizerIsRefusedByName) {
   TokenizerData data = bpe_data();
   data.pre = "nonsense-7";
-  const auto unknown = Tokenizer::create(data);
+  const auto unknown = Tokenizer::create(data, kMerges);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(unknown.error().message.find("'nonsense-7'"), std::string::npos);
   EXPECT_NE(unknown.error().message.find("smollm"), std::string::npos);
   data.pre.clear();
-  const auto missing = Tokenizer::create(data);
+  const auto missing = Tokenizer::create(data, kMerges);
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("no pre-tokenizer is named"), std::string::npos);
 }
 
 TEST(BpeTokenizer, BadMergesAreRefused) {
-  for (const char* merge : {"", "a", "a b c", " b", "a ", "a x", "b b", "Ġab Ġab"}) {
+  for (const std::string_view merge : {"", "a", "a b c", " b", "a ", "a x", "b b", "Ġab Ġab"}) {
     TokenizerData data = bpe_data();
-    data.merges = {merge};
-    const auto tokenizer = Tokenizer::create(data);
+    const auto tokenizer = Tokenizer::create(data, {&merge, 1});
     ASSERT_FALSE(tokenizer) << merge;
     EXPECT_EQ(tokenizer.error().message.find("internal error"), std::string::npos)
         << tokenizer.error().message;
   }
   TokenizerData data = bpe_data();
   data.tokens[3] = "\xFF";
-  EXPECT_FALSE(Tokenizer::create(data));
+  EXPECT_FALSE(Tokenizer::create(data, kMerges));
 }
 
 TEST(Utf8, InvalidBytesAreReplacedAsPythonDoes) {

@@ -123,8 +123,8 @@ def test_limits_and_a_model_exclude_each_other(quire):
 
 def test_an_unknown_instruction_set_is_one_sentence(quire, monkeypatch):
     monkeypatch.setenv("QUIRE_ISA", "avx1024")
-    assert "avx1024" in quire.error("bench", "--roofline", expect=1)
-    assert "avx1024" in quire.error("bench", TINY, expect=1)
+    assert "QUIRE_ISA: instruction set \"avx1024\"" in quire.error("bench", "--roofline", expect=1)
+    assert "QUIRE_ISA: instruction set \"avx1024\"" in quire.error("bench", TINY, expect=1)
 
 
 def test_the_instruction_set_in_use_is_named(quire, monkeypatch):

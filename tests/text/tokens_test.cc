@@ -40,30 +40,30 @@ constexpr const char* kSmolLm = "SmolLM2-135M-Instruct.Q4_1.gguf";
 constexpr const char* kGemma = "gemma-3-270m.Q4_K_M.gguf";
 constexpr std::size_t kLongRuns = 20;  // LONG_RUNS in tests/oracle/tokens_strings.py
 
-TokenizerData data_of(const char* model) {
+/// `pre`: the pre-tokenizer to take instead of the model's own.
+std::unique_ptr<Tokenizer> load(const char* model, std::string_view pre = {}) {
   const auto path = std::filesystem::path(QUIRE_MODELS) / model;
   auto file = GgufFile::open(path);
   if (!file) {
     ADD_FAILURE() << "this test needs the model " << path
                   << " (make test fetches it): " << file.error().message;
-    return {};
+    return nullptr;
   }
   auto data = tokenizer_data_from_gguf(*file);
-  if (!data) ADD_FAILURE() << data.error().message;
-  return data ? std::move(*data) : TokenizerData{};
+  if (!data) {
+    ADD_FAILURE() << data.error().message;
+    return nullptr;
+  }
+  if (!pre.empty()) data->pre = pre;
+  auto tokenizer = build_tokenizer(*file, std::move(*data));
+  if (!tokenizer) ADD_FAILURE() << tokenizer.error().message;
+  return tokenizer ? std::move(*tokenizer) : nullptr;
 }
 
 const Tokenizer* tokenizer_of(const char* model) {
   static std::map<std::string, std::unique_ptr<Tokenizer>> loaded;
   auto& tokenizer = loaded[model];
-  if (!tokenizer) {
-    auto created = Tokenizer::create(data_of(model));
-    if (!created) {
-      ADD_FAILURE() << created.error().message;
-      return nullptr;
-    }
-    tokenizer = std::move(*created);
-  }
+  if (!tokenizer) tokenizer = load(model);
   return tokenizer.get();
 }
 
@@ -229,17 +229,15 @@ TEST(PreTokenizers, GiveTheIdsOfHuggingFaceWithTheVocabularyOfSmolLm) {
   ASSERT_EQ(expected->size(), 8u);
   const auto texts = strings();
   for (const auto& pre : *expected) {
-    TokenizerData data = data_of(kSmolLm);
-    data.pre = pre.name;
-    const auto tokenizer = Tokenizer::create(std::move(data));
-    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const auto tokenizer = load(kSmolLm, pre.name);
+    ASSERT_TRUE(tokenizer);
     // Every so-manieth string, and the long runs at the end.
     const std::size_t n = pre.hashes.size();
     const std::size_t step = texts.size() / n;
     int wrong = 0;
     for (std::size_t i = 0; i < n && wrong < 5; ++i) {
       const std::size_t at = i < n - kLongRuns ? i * step : texts.size() - (n - i);
-      const auto ids = (*tokenizer)->encode(texts[at], ParseSpecial::kNo);
+      const auto ids = tokenizer->encode(texts[at], ParseSpecial::kNo);
       ASSERT_TRUE(ids);
       const bool same = testing::hash_ids(*ids) == pre.hashes[i];
       EXPECT_TRUE(same) << pre.name << " differs on string " << at << ": " << texts[at];
@@ -254,16 +252,14 @@ TEST(PreTokenizers, AQuarterMegabyteOfOneKindOfCharacter) {
       testing::read_hashes(std::filesystem::path(QUIRE_TEST_DATA) / "text/pre.hashes");
   ASSERT_TRUE(names) << names.error().message;
   for (const auto& pre : *names) {
-    TokenizerData data = data_of(kSmolLm);
-    data.pre = pre.name;
-    const auto tokenizer = Tokenizer::create(std::move(data));
-    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const auto tokenizer = load(kSmolLm, pre.name);
+    ASSERT_TRUE(tokenizer);
     for (const std::string_view unit : {"A", "é", "漢", " ", "\n", "us", "7", ".", "a1", "'s"}) {
       std::string text;
       while (text.size() < (1u << 18)) text += unit;
-      const auto ids = (*tokenizer)->encode(text, ParseSpecial::kNo);
+      const auto ids = tokenizer->encode(text, ParseSpecial::kNo);
       ASSERT_TRUE(ids) << pre.name << ": " << ids.error().message;
-      EXPECT_TRUE(comes_back(**tokenizer, text, *ids)) << pre.name << unit;
+      EXPECT_TRUE(comes_back(*tokenizer, text, *ids)) << pre.name << unit;
     }
   }
 }

@@ -38,12 +38,17 @@ typedef struct {
   size_t capacity;
 } quire_ids;
 
+/// A list of borrowed texts wherever the caller keeps them: text i is at(items, i).
 typedef struct {
-  const quire_str* tokens;  // the text of token i, in the byte-level alphabet where it is ordinary
-  const uint8_t* kinds;     // GGUF token types, n_tokens of them
-  size_t n_tokens;
-  const quire_str* merges;  // "left right", best first
-  size_t n_merges;
+  const void* items;
+  quire_str (*at)(const void* items, size_t i);
+  size_t size;
+} quire_texts;
+
+typedef struct {
+  quire_texts tokens;       // the text of token i, in the byte-level alphabet where it is ordinary
+  const uint8_t* kinds;     // GGUF token types, one for each token
+  quire_texts merges;       // "left right", best first
   quire_str normalizer;     // a "normalizer" of Hugging Face's tokenizer.json, or empty
   quire_str pre_tokenizer;  // a "pre_tokenizer" of the same
   bool ignore_merges;       // a piece that is a token as it stands needs no merges

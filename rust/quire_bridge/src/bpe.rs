@@ -3,9 +3,8 @@
 //! the automaton there starts anew behind each attempt at a match, which takes time quadratic in the
 //! length of a token.
 
-use std::collections::HashSet;
-
-use tokenizers::models::bpe::BPE;
+use ahash::AHashMap;
+use tokenizers::models::bpe::{Vocab, BPE};
 use tokenizers::{
     Model, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential, OffsetType,
     PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
@@ -23,6 +22,10 @@ fn is_special(kind: u8) -> bool {
     kind == CONTROL || kind == UNKNOWN
 }
 
+/// Texts that are read where they lie, more than once, and may turn out not to be text.
+pub trait Texts<'a>: Iterator<Item = Result<&'a str, String>> + Clone {}
+impl<'a, T: Iterator<Item = Result<&'a str, String>> + Clone> Texts<'a> for T {}
+
 pub struct Bpe {
     normalizer: Option<NormalizerWrapper>,
     cuts: Vec<Cut>,
@@ -32,10 +35,10 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    pub fn new(
-        tokens: &[&str],
+    pub fn new<'a>(
+        tokens: impl Texts<'a>,
         kinds: &[u8],
-        merges: &[&str],
+        merges: impl Texts<'a>,
         normalizer: &str,
         pre_tokenizer: &str,
         ignore_merges: bool,
@@ -96,24 +99,24 @@ impl Bpe {
 }
 
 /// Special and unused tokens stay out of the model, so that no user text can spell one.
-fn model(
-    tokens: &[&str],
+fn model<'a>(
+    tokens: impl Texts<'a>,
     kinds: &[u8],
-    merges: &[&str],
+    merges: impl Texts<'a>,
     ignore_merges: bool,
 ) -> Result<BPE, String> {
-    let spelled = || {
-        let own = |kind: u8| !is_special(kind) && kind != UNUSED;
-        tokens.iter().zip(kinds).enumerate().filter(move |(_, (_, &kind))| own(kind))
-    };
-    check_merges(&spelled().map(|(_, (text, _))| *text).collect(), merges)?;
-    let mut vocab = tokenizers::models::bpe::Vocab::with_capacity(tokens.len());
-    for (id, (text, _)) in spelled() {
-        vocab.entry(text.to_string()).or_insert(id as u32);
+    // Of equal texts the first is the token.
+    let mut ids = AHashMap::with_capacity(kinds.len());
+    for (id, (text, &kind)) in tokens.zip(kinds).enumerate() {
+        let text = text?;
+        if !is_special(kind) && kind != UNUSED {
+            ids.entry(text).or_insert(id as u32);
+        }
     }
+    check_merges(&ids, merges.clone())?;
+    let vocab = ids.into_iter().map(|(text, id)| (text.to_string(), id)).collect::<Vocab>();
     let pairs = merges
-        .iter()
-        .filter_map(|merge| halves(merge))
+        .filter_map(|merge| halves(merge.ok()?))
         .map(|(left, right)| (left.to_string(), right.to_string()))
         .collect();
     BPE::builder()
@@ -129,15 +132,19 @@ fn halves(merge: &str) -> Option<(&str, &str)> {
 }
 
 /// Checked here, before anything is copied: the library says only after that what is missing.
-fn check_merges(known: &HashSet<&str>, merges: &[&str]) -> Result<(), String> {
+fn check_merges<'a>(
+    known: &AHashMap<&str, u32>,
+    merges: impl Texts<'a>,
+) -> Result<(), String> {
     let mut both = String::new();
-    for (i, merge) in merges.iter().enumerate() {
+    for (i, merge) in merges.enumerate() {
+        let merge = merge?;
         let (left, right) =
             halves(merge).ok_or_else(|| format!("merge {i} ({merge:?}) is not two tokens"))?;
         both.clear();
         both.push_str(left);
         both.push_str(right);
-        if let Some(text) = [left, right, &both].iter().find(|&&text| !known.contains(text)) {
+        if let Some(text) = [left, right, &both].iter().find(|&&text| !known.contains_key(text)) {
             return Err(format!("merge {i} ({merge:?}): {text:?} is no token to merge"));
         }
     }

@@ -9,11 +9,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::os::unix::thread::JoinHandleExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
 
 // Address space only, until it is used. The engine compares, prints and drops nested values by
 // recursion, at up to 360 bytes a level as measured; each level took an instruction to build, so
@@ -31,6 +32,7 @@ pub enum Stopped {
 #[derive(Clone, Copy)]
 pub struct Budget {
     pub memory_bytes: usize,
+    /// Of the processor: what is allowed does not depend on who else is at work.
     pub time: Duration,
 }
 
@@ -141,11 +143,9 @@ pub fn run<T: Send + 'static>(
                 watch.caller.unpark();
             })
     };
-    if spawned.is_err() {
+    let Ok(thread) = spawned else {
         return Err(Stopped::NoThread);
-    }
-
-    let deadline = Instant::now() + budget.time;
+    };
     loop {
         if let Some(value) = result.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return value;
@@ -153,11 +153,24 @@ pub fn run<T: Send + 'static>(
         if watch.out_of_memory.load(Ordering::Acquire) {
             return Err(Stopped::Memory);
         }
-        let now = Instant::now();
-        if now >= deadline {
+        let left = budget.time.saturating_sub(time_used(&thread));
+        if left.is_zero() {
             watch.out_of_time.store(true, Ordering::Relaxed);
             return Err(Stopped::Time);
         }
-        thread::park_timeout(deadline - now);
+        thread::park_timeout(left);
     }
+}
+
+/// The processor time of a thread that was not joined.
+fn time_used<T>(thread: &JoinHandle<T>) -> Duration {
+    let mut clock = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the handle keeps the thread's id valid, also when the thread has ended.
+    let known = unsafe {
+        libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock) == 0
+            && libc::clock_gettime(clock, &mut time) == 0
+    };
+    // It fails only for a thread that ended, whose result is there.
+    if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }

@@ -6,6 +6,7 @@ mod guard;
 mod pieces;
 mod template;
 
+use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -33,6 +34,29 @@ impl Str {
     /// As `bytes`.
     unsafe fn utf8<'a>(self, what: &str) -> Result<&'a str, String> {
         std::str::from_utf8(self.bytes()).map_err(|_| format!("{what} is not valid UTF-8"))
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Texts {
+    items: *const c_void,
+    at: extern "C" fn(*const c_void, usize) -> Str,
+    size: usize,
+}
+
+impl Texts {
+    /// Each text, checked when it is reached.
+    ///
+    /// # Safety
+    /// Every text must be readable and outlive `'a`.
+    unsafe fn iter<'a>(self, what: &'a str) -> impl Iterator<Item = Result<&'a str, String>> + Clone {
+        (0..self.size).map(move |i| {
+            let text = (self.at)(self.items, i);
+            // SAFETY: as this function asks.
+            std::str::from_utf8(unsafe { text.bytes() })
+                .map_err(|_| format!("{what} {i} is not valid UTF-8"))
+        })
     }
 }
 
@@ -86,11 +110,9 @@ owned_array!(Ids, i32);
 
 #[repr(C)]
 pub struct BpeSpec {
-    tokens: *const Str,
+    tokens: Texts,
     kinds: *const u8,
-    n_tokens: usize,
-    merges: *const Str,
-    n_merges: usize,
+    merges: Texts,
     normalizer: Str,
     pre_tokenizer: Str,
     ignore_merges: bool,
@@ -146,24 +168,14 @@ pub unsafe extern "C" fn quire_bpe_new(
 ) -> bool {
     let result = guarded(|| {
         let spec = &*spec;
-        let strs = |data: *const Str, n: usize, what: &str| -> Result<Vec<&str>, String> {
-            if n == 0 {
-                return Ok(Vec::new());
-            }
-            std::slice::from_raw_parts(data, n)
-                .iter()
-                .enumerate()
-                .map(|(i, s)| s.utf8(&format!("{what} {i}")))
-                .collect()
-        };
-        let kinds = match spec.n_tokens {
+        let kinds = match spec.tokens.size {
             0 => &[][..],
             n => std::slice::from_raw_parts(spec.kinds, n),
         };
         bpe::Bpe::new(
-            &strs(spec.tokens, spec.n_tokens, "token")?,
+            spec.tokens.iter("token"),
             kinds,
-            &strs(spec.merges, spec.n_merges, "merge")?,
+            spec.merges.iter("merge"),
             spec.normalizer.utf8("the normalizer")?,
             spec.pre_tokenizer.utf8("the pre-tokenizer")?,
             spec.ignore_merges,

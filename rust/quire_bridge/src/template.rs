@@ -13,8 +13,11 @@ use crate::guard::{self, Budget, Stopped};
 mod python;
 
 // Real ones have some KiB. The parser recurses in places where it counts no depth.
-const MAX_SOURCE_BYTES: usize = 256 << 10;
-const MAX_PARSE_MS: u32 = 500;
+const MAX_SOURCE_BYTES: usize = 128 << 10;
+// Known ones take less than 1 ms; as long a one of short statements as is allowed, 8 ms and 6 MB.
+const MAX_PARSE_MS: u32 = 80;
+const PARSE_BASE_BYTES: usize = 4 << 20;
+const PARSE_BYTES_PER_BYTE: usize = 64;
 // Each level of recursion costs up to several KiB of the guard's stack.
 const MAX_DEPTH: usize = 200;
 // See the stack of `guard`.
@@ -37,7 +40,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For an input (the template itself, or a context) of that many bytes.
+    /// For a context of that many bytes.
     fn scaled(self, input_bytes: usize) -> Limits {
         let memory = input_bytes.saturating_mul(MEMORY_PER_INPUT_BYTE);
         let memory_bytes = self.memory_bytes.min(memory.saturating_add(BASE_MEMORY_BYTES));
@@ -68,8 +71,11 @@ impl Template {
             ));
         }
         // Constants are computed while parsing: 'a' * 100000000 is as long as it says.
-        let scaled = limits.scaled(source.len());
-        let parsing = Limits { milliseconds: limits.milliseconds.min(MAX_PARSE_MS), ..scaled };
+        let parsing = Limits {
+            milliseconds: limits.milliseconds.min(MAX_PARSE_MS),
+            memory_bytes: limits.memory_bytes.min(PARSE_BASE_BYTES + PARSE_BYTES_PER_BYTE * source.len()),
+            ..limits
+        };
         let compiled = guard::run(parsing.budget(), move || {
             let mut environment = environment(&limits, bos, eos);
             environment
