@@ -16,6 +16,8 @@ enum class ErrorCode {
   kUnsupported,      // well formed, but nothing here can do it
   kOutOfMemory,      // a budget or the machine has no room; the message gives both numbers
   kIo,               // the operating system refused
+  kBusy,             // too much is waiting already; later it may do
+  kUnavailable,      // it is about to end and takes nothing new
 };
 
 struct Error {
