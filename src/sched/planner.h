@@ -36,14 +36,16 @@ using SchedId = std::uint64_t;
 struct SchedSequence {
   SchedId id = 0;
   std::int32_t priority = 0;
-  std::uint64_t arrival = 0;   // unique; kept when it is preempted, so that it does not lose its turn
-  std::size_t length = 0;      // tokens whose K and V exist
-  std::size_t known = 0;       // tokens that exist: known - length > 0 are to be computed
+  std::uint64_t arrival =
+      0;                   // unique; kept when it is preempted, so that it does not lose its turn
+  std::size_t length = 0;  // tokens whose K and V exist
+  std::size_t known = 0;   // tokens that exist: known - length > 0 are to be computed
   std::size_t max_length = 0;  // it can never have more tokens than these
   /// Of one that runs: pages nobody else refers to, which come free (or can be reclaimed) without
   /// it. Of one that waits: pages of its cached prefix that would no longer be reclaimable.
   std::size_t own_pages = 0;
-  bool shares_tail = false;  // the next token copies the last page of every layer
+  bool shares_tail = false;    // the next token copies the last page of every layer
+  std::size_t n_branches = 1;  // of one that waits: sequences it splits into behind its prompt
 };
 
 struct PlannerView {
@@ -67,12 +69,21 @@ struct StepPlan {
   std::size_t n_tokens = 0;          // of all items
 };
 
+/// The policy in one place. Nobody is passed over: what comes first in order and does not fit makes
+/// the others wait. Whoever needs a page that is not there takes it from the last in order, so that
+/// the first one always goes on and everything ends; the last ones lose their pages and wait again.
 class Planner {
  public:
   /// `kv` says how many pages tokens take.
   Planner(PlannerOptions options, KvConfig kv);
 
+  /// Empty only if nothing runs and nothing waits, or if what waits could never fit.
   StepPlan plan(const PlannerView& view) const;
+
+  /// Pages of a sequence of so many tokens that splits into `n_branches` behind `n_shared` of them:
+  /// more than the pool has, and it can never run.
+  std::uint64_t pages_at_most(std::size_t length, std::size_t n_shared,
+                              std::size_t n_branches) const;
 
   const PlannerOptions& options() const { return options_; }
 
