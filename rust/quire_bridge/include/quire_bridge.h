@@ -78,6 +78,32 @@ bool quire_template_render(const quire_template* tmpl, quire_str context_json, q
                            quire_buffer* error);
 void quire_template_free(quire_template* tmpl);
 
+/// The tokens of one model, for which grammars are compiled.
+typedef struct quire_grammars quire_grammars;
+/// How far one answer has followed its grammar. Only one thread at a time may use one.
+typedef struct quire_grammar quire_grammar;
+
+enum { QUIRE_JSON_SCHEMA = 0, QUIRE_REGEX = 1, QUIRE_LARK = 2 };
+
+/// tokens: the bytes that each stands for, none for special ones; any bytes. ends: tokens that end
+/// an answer, at least one.
+bool quire_grammars_new(quire_texts tokens, const int32_t* ends, size_t n_ends,
+                        quire_grammars** out, quire_buffer* error);
+void quire_grammars_free(quire_grammars* grammars);
+
+/// Compiling may take some milliseconds. The error is about the source.
+bool quire_grammar_new(const quire_grammars* grammars, uint8_t kind, quire_str source,
+                       quire_grammar** out, quire_buffer* error);
+bool quire_grammar_fork(const quire_grammar* grammar, quire_grammar** out, quire_buffer* error);
+/// Bit t (32 to a word, lowest first) says whether token t may come next; those that end an answer
+/// may where the grammar is complete. Words beyond the vocabulary are 0.
+bool quire_grammar_allowed(quire_grammar* grammar, uint32_t* bits, size_t n_words,
+                           quire_buffer* error);
+bool quire_grammar_accept(quire_grammar* grammar, int32_t token, quire_buffer* error);
+/// Nothing may follow but the end.
+bool quire_grammar_is_complete(const quire_grammar* grammar);
+void quire_grammar_free(quire_grammar* grammar);
+
 /// Called when the system has no memory for this library, which cannot report that: unless the
 /// handler ends the program, it is aborted. The handler must not allocate.
 void quire_on_out_of_memory(void (*handler)(void));

@@ -2,6 +2,7 @@
 //! the contract. This file is the boundary; `bpe` and `template` know nothing of C.
 
 mod bpe;
+mod grammar;
 mod guard;
 mod pieces;
 mod template;
@@ -46,10 +47,16 @@ pub struct Texts {
 }
 
 impl Texts {
+    /// # Safety
+    /// Every text must be readable and outlive `'a`.
+    unsafe fn bytes<'a>(self) -> Vec<&'a [u8]> {
+        (0..self.size).map(|i| unsafe { (self.at)(self.items, i).bytes() }).collect()
+    }
+
     /// Each text, checked when it is reached.
     ///
     /// # Safety
-    /// Every text must be readable and outlive `'a`.
+    /// As above.
     unsafe fn iter<'a>(self, what: &'a str) -> impl Iterator<Item = Result<&'a str, String>> + Clone {
         (0..self.size).map(move |i| {
             let text = (self.at)(self.items, i);
@@ -141,6 +148,18 @@ unsafe fn deliver<T, U: From<T>>(result: Result<T, String>, out: *mut U, error: 
             out.write(U::from(value));
             true
         }
+        Err(message) => {
+            error.write(Buffer::from(message.into_bytes()));
+            false
+        }
+    }
+}
+
+/// # Safety
+/// `error` must be writable.
+unsafe fn settle(result: Result<(), String>, error: *mut Buffer) -> bool {
+    match result {
+        Ok(()) => true,
         Err(message) => {
             error.write(Buffer::from(message.into_bytes()));
             false
@@ -249,6 +268,108 @@ pub unsafe extern "C" fn quire_template_render(
 pub unsafe extern "C" fn quire_template_free(tmpl: *mut template::Template) {
     if !tmpl.is_null() {
         let _ = guarded(|| Ok(drop(Box::from_raw(tmpl))));
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammars_new(
+    tokens: Texts,
+    ends: *const i32,
+    n_ends: usize,
+    out: *mut Handle<grammar::Factory>,
+    error: *mut Buffer,
+) -> bool {
+    let result = guarded(|| {
+        let tokens = tokens.bytes().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let ends = match n_ends {
+            0 => Vec::new(),
+            n => std::slice::from_raw_parts(ends, n).iter().map(|&id| id as u32).collect(),
+        };
+        grammar::Factory::new(&tokens, &ends)
+    });
+    deliver(result, out, error)
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammars_free(grammars: *mut grammar::Factory) {
+    if !grammars.is_null() {
+        let _ = guarded(|| Ok(drop(Box::from_raw(grammars))));
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_new(
+    grammars: *const grammar::Factory,
+    kind: u8,
+    source: Str,
+    out: *mut Handle<grammar::Grammar>,
+    error: *mut Buffer,
+) -> bool {
+    let result = guarded(|| {
+        let kind = match kind {
+            0 => grammar::Kind::JsonSchema,
+            1 => grammar::Kind::Regex,
+            _ => grammar::Kind::Lark,
+        };
+        (*grammars).compile(kind, source.utf8("it")?)
+    });
+    deliver(result, out, error)
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_fork(
+    grammar: *const grammar::Grammar,
+    out: *mut Handle<grammar::Grammar>,
+    error: *mut Buffer,
+) -> bool {
+    deliver(guarded(|| Ok((*grammar).fork())), out, error)
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_allowed(
+    grammar: *mut grammar::Grammar,
+    bits: *mut u32,
+    n_words: usize,
+    error: *mut Buffer,
+) -> bool {
+    let result = guarded(|| (*grammar).allowed(std::slice::from_raw_parts_mut(bits, n_words)));
+    settle(result, error)
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_accept(
+    grammar: *mut grammar::Grammar,
+    token: i32,
+    error: *mut Buffer,
+) -> bool {
+    settle(guarded(|| (*grammar).accept(token as u32)), error)
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_is_complete(grammar: *const grammar::Grammar) -> bool {
+    (*grammar).is_complete()
+}
+
+/// # Safety
+/// As the header says.
+#[no_mangle]
+pub unsafe extern "C" fn quire_grammar_free(grammar: *mut grammar::Grammar) {
+    if !grammar.is_null() {
+        let _ = guarded(|| Ok(drop(Box::from_raw(grammar))));
     }
 }
 
