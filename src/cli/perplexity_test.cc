@@ -84,6 +84,13 @@ class BigramEngine : public Engine {
   const Result<std::optional<ChatTemplate>>& chat_template() const override { return chat_; }
   const KvManager& kv() const override { return *kv_; }
   SequenceId add_sequence() override { return SequenceId(next_++); }
+  SequenceId add_sequence(std::string_view) override { return add_sequence(); }
+  std::size_t adopt_prefix(SequenceId, std::span<const TokenId>, std::size_t) override { return 0; }
+  Result<PrefixPin> pin_prefix(std::string_view, std::span<const TokenId>) override {
+    return fail(ErrorCode::kUnsupported, "no");
+  }
+  Status unpin(PinId) override { return fail(ErrorCode::kUnsupported, "no"); }
+  std::size_t flush_cache() override { return 0; }
   Result<SequenceId> fork(SequenceId) override { return fail(ErrorCode::kUnsupported, "no"); }
   Status truncate(SequenceId, std::size_t) override { return {}; }
   void release(SequenceId sequence) override { released.insert(sequence.value); }

@@ -70,6 +70,19 @@ class EngineImpl final : public Engine {
   const KvManager& kv() const override { return kv_; }
 
   SequenceId add_sequence() override { return kv_.add_sequence(); }
+  SequenceId add_sequence(std::string_view prefix_namespace) override {
+    return kv_.add_sequence(prefix_namespace);
+  }
+  std::size_t adopt_prefix(SequenceId empty, std::span<const TokenId> tokens,
+                           std::size_t max_tokens) override {
+    return kv_.adopt_prefix(empty, tokens, max_tokens);
+  }
+  Result<PrefixPin> pin_prefix(std::string_view prefix_namespace,
+                               std::span<const TokenId> tokens) override {
+    return kv_.pin_prefix(prefix_namespace, tokens);
+  }
+  Status unpin(PinId pin) override { return kv_.unpin(pin); }
+  std::size_t flush_cache() override { return kv_.flush_cache(); }
   Result<SequenceId> fork(SequenceId parent) override { return kv_.fork(parent); }
   Status truncate(SequenceId sequence, std::size_t length) override {
     return kv_.truncate(sequence, length);
@@ -166,7 +179,7 @@ class EngineImpl final : public Engine {
           return fail(ErrorCode::kInvalidArgument, "token {} is not in the vocabulary of {} tokens",
                       token, spec().n_vocab);
       const std::size_t first_row = plan.tokens.size();
-      plan.slots.push_back({.sequence = item.sequence, .n_tokens = item.tokens.size()});
+      plan.slots.push_back({.sequence = item.sequence, .tokens = item.tokens});
       plan.slices.push_back(
           {.first_row = first_row, .n_tokens = item.tokens.size(), .position = length});
       plan.tokens.insert(plan.tokens.end(), item.tokens.begin(), item.tokens.end());

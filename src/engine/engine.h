@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -76,6 +77,14 @@ class Engine {
   virtual const KvManager& kv() const = 0;
 
   virtual SequenceId add_sequence() = 0;
+  /// One that shares cached prefixes with the others of its namespace; see KvManager.
+  virtual SequenceId add_sequence(std::string_view prefix_namespace) = 0;
+  virtual std::size_t adopt_prefix(SequenceId empty, std::span<const TokenId> tokens,
+                                   std::size_t max_tokens) = 0;
+  virtual Result<PrefixPin> pin_prefix(std::string_view prefix_namespace,
+                                       std::span<const TokenId> tokens) = 0;
+  virtual Status unpin(PinId pin) = 0;
+  virtual std::size_t flush_cache() = 0;
   virtual Result<SequenceId> fork(SequenceId parent) = 0;
   virtual Status truncate(SequenceId sequence, std::size_t length) = 0;
   virtual void release(SequenceId sequence) = 0;

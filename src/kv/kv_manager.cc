@@ -6,17 +6,18 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "kv/kv_arithmetic.h"
-#include "kv/kv_state.h"
+#include "kv/kv_manager_impl.h"
+#include "kv/prefix_sharing.h"
 #include "kv/validate.h"
 
 namespace quire {
 
-struct KvManager::Impl : KvState {
-  using KvState::KvState;
-};
-
 struct Reservation::State : LiveReservation {
-  std::vector<SlotRequest> requests;  // as they came
+  struct Request {
+    SequenceId sequence;
+    std::size_t n_tokens = 0;
+  };
+  std::vector<Request> requests;  // as they came
 };
 
 // --- Reservation ---------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ void Reservation::commit() {
   QUIRE_CHECK(state_ != nullptr);  // committed or moved from
   std::vector<std::size_t> all;
   all.reserve(state_->requests.size());
-  for (const SlotRequest& request : state_->requests) all.push_back(request.n_tokens);
+  for (const State::Request& request : state_->requests) all.push_back(request.n_tokens);
   commit(all);
 }
 
@@ -95,6 +96,14 @@ SequenceId KvManager::add_sequence() {
   return id;
 }
 
+SequenceId KvManager::add_sequence(std::string_view prefix_namespace) {
+  const SequenceId id = add_sequence();
+  const BlockId root = impl_->blocks.open_namespace(prefix_namespace);
+  impl_->blocks.use(root);
+  impl_->find(id)->prefix.root = root;
+  return id;
+}
+
 Result<SequenceId> KvManager::fork(SequenceId parent) {
   const SequenceState* from = impl_->find(parent);
   if (from == nullptr)
@@ -108,6 +117,9 @@ Result<SequenceId> KvManager::fork(SequenceId parent) {
   child.tables = from->tables;
   for (const PageTable& table : child.tables)
     for (const PageId page : table.ids()) impl_->pool.add_reference(page);
+  child.prefix = from->prefix;
+  if (child.prefix.shares()) impl_->blocks.use(child.prefix.root);
+  for (const BlockId block : child.prefix.chain) impl_->blocks.use(block);
   return id;
 }
 
@@ -117,7 +129,9 @@ Result<Reservation> KvManager::reserve(std::span<const SlotRequest> requests) {
   auto state = std::make_unique<Reservation::State>();
   state->kv = impl_.get();
   state->sequences = std::move(sequences);
-  state->requests.assign(requests.begin(), requests.end());
+  state->requests.reserve(requests.size());
+  for (const SlotRequest& request : requests)
+    state->requests.push_back({request.sequence, request.tokens.size()});
   impl_->live = state.get();
   return Reservation(std::move(state));
 }
@@ -147,11 +161,14 @@ Status KvManager::truncate(SequenceId sequence, std::size_t length) {
                   "positions again, but {} to {} have left its window",
                   sequence.value, length, layer, window, visible, std::min(kept, length) - 1);
   }
-  for (PageTable& table : state->tables) {
+  for (std::size_t layer = 0; layer < state->tables.size(); ++layer) {
+    PageTable& table = state->tables[layer];
     while (!table.empty() && table.end_page() > pages_for(length, page_size))
-      impl_->pool.drop_reference(table.pop());
+      impl_->blocks.drop_page(table.pop(), layer);
     if (table.empty()) table.restart_at(length / page_size);
   }
+  shorten_chain(*impl_, *state, pages_for(length, page_size));
+  if (state->prefix.shares()) state->prefix.tokens.resize(length);
   // The tail may be sealed or shared now. The next reservation reopens or copies it, so that
   // going back never needs memory.
   state->length = length;
@@ -165,8 +182,14 @@ void KvManager::release(SequenceId sequence) {
     return_slots(*impl_, *state);
     std::erase(impl_->live->sequences, sequence);
   }
-  for (const PageTable& table : state->tables)
-    for (const PageId page : table.ids()) impl_->pool.drop_reference(page);
+  // What is visible at the end of a sequence serves whoever goes on from there.
+  SequencePrefix& prefix = state->prefix;
+  for (std::size_t i = first_window_page(*impl_, state->length); i < prefix.chain.size(); ++i)
+    impl_->blocks.credit(prefix.chain[i], BlockPart::kWindow);
+  for (std::size_t layer = 0; layer < state->tables.size(); ++layer)
+    for (const PageId page : state->tables[layer].ids()) impl_->blocks.drop_page(page, layer);
+  shorten_chain(*impl_, *state, 0);
+  if (prefix.shares()) impl_->blocks.unuse(prefix.root);
   impl_->sequences.erase(sequence);
 }
 
@@ -194,6 +217,15 @@ KvStats KvManager::stats() const {
   stats.pages_free = pool.n_free();
   stats.pages_hot = pool.n_hot();
   stats.pages_sealed = pool.n_sealed();
+  stats.pages_cached = pool.n_cached();
+  stats.pages_available = pool.n_free() + impl_->blocks.n_reclaimable();
+  stats.pages_pinned = impl_->blocks.pages_pinned();
+  stats.prefix_blocks = impl_->blocks.index().n_blocks();
+  stats.prefix_namespaces = impl_->blocks.index().n_namespaces();
+  stats.prefix_blocks_evicted = impl_->blocks.n_evicted();
+  stats.prefix_queries = impl_->prefix_queries;
+  stats.prefix_query_tokens = impl_->prefix_query_tokens;
+  stats.prefix_hit_tokens = impl_->prefix_hit_tokens;
   stats.bytes_used = static_cast<std::uint64_t>(pool.n_hot() + pool.n_sealed()) * pool.page_bytes();
   return stats;
 }

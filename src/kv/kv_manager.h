@@ -1,45 +1,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
+#include <string_view>
 
-#include "base/ids.h"
 #include "base/result.h"
-#include "kernels/kv_layout.h"
+#include "kv/kv_types.h"
 
 namespace quire {
-
-using SequenceId = StrongId<struct SequenceTag>;
-
-struct KvLayerSpec {
-  KvLayout layout;
-  std::size_t window = 0;  // 0: every position stays visible; else only the last `window`
-};
-
-struct KvConfig {
-  std::vector<KvLayerSpec> layers;  // all with the same page_size
-  std::uint64_t budget_bytes = 0;
-};
-
-/// Where the K and V of one sequence in one layer lie. pages[i] holds positions
-/// (first_page + i) * page_size and on; pages before first_page have left the window.
-struct PageTableView {
-  std::span<std::byte* const> pages;
-  std::size_t first_page = 0;
-};
-
-struct KvStats {
-  std::size_t page_size = 0;
-  std::size_t page_bytes = 0;
-  std::size_t pages_total = 0;  // that the budget allows
-  std::size_t pages_free = 0;
-  std::size_t pages_hot = 0;
-  std::size_t pages_sealed = 0;
-  std::uint64_t bytes_used = 0;  // pages in use * page_bytes
-};
 
 class KvManager;
 
@@ -66,11 +35,6 @@ class Reservation {
   std::unique_ptr<State> state_;
 };
 
-struct SlotRequest {
-  SequenceId sequence;
-  std::size_t n_tokens = 0;
-};
-
 /// Owns the pages of all sequences. Not thread-safe: the step thread owns it; kernels get raw
 /// page pointers that stay valid while the reservation that covers them lives.
 class KvManager {
@@ -81,7 +45,11 @@ class KvManager {
   KvManager& operator=(KvManager&&) noexcept;
   ~KvManager();
 
+  /// A sequence that shares nothing but with its forks.
   SequenceId add_sequence();
+  /// One that publishes its full pages to all sequences of the same namespace, and may adopt
+  /// theirs.
+  SequenceId add_sequence(std::string_view prefix_namespace);
   /// A sequence that shares all pages of `parent`; the first write to a shared page copies it.
   Result<SequenceId> fork(SequenceId parent);
 
@@ -93,6 +61,26 @@ class KvManager {
 
   /// Drops every page; idempotent, unknown ids are ignored.
   void release(SequenceId sequence);
+
+  /// How much of the first max_tokens of `tokens` the index has.
+  PrefixMatch match_prefix(std::string_view prefix_namespace, std::span<const TokenId> tokens,
+                           std::size_t max_tokens) const;
+  /// Gives an empty sequence what match_prefix() finds, by reference; the number of tokens. Leave
+  /// one token to compute: without it there are no logits.
+  std::size_t adopt_prefix(SequenceId sequence, std::span<const TokenId> tokens,
+                           std::size_t max_tokens);
+
+  /// Keeps the whole blocks found of these tokens until they are unpinned. Refused when there are
+  /// none (kNotFound) and when more than half of all pages would be pinned (kOutOfMemory).
+  Result<PrefixPin> pin_prefix(std::string_view prefix_namespace, std::span<const TokenId> tokens);
+  Status unpin(PinId pin);
+  /// Drops everything cached that is neither in use nor pinned; the number of pages.
+  std::size_t flush_cache();
+
+  /// Pages that become available when the sequence is released.
+  std::size_t own_pages(SequenceId sequence) const;
+  /// Whether the next token copies the last pages because others refer to them.
+  bool shares_tail(SequenceId sequence) const;
 
   std::size_t length(SequenceId sequence) const;  // committed tokens
   /// With the reserved pages while a reservation for the sequence is alive.

@@ -83,7 +83,7 @@ TEST(KvManager, OutOfMemoryNamesBothNumbersAndChangesNothing) {
   const SequenceId b = kv.add_sequence();
   ASSERT_TRUE(append(kv, a, 16, 0));
   // 2 of 6 pages are used. a needs 2 more, b 2 * 2: 6, but 4 are free.
-  const std::array requests = {SlotRequest{a, 1}, SlotRequest{b, 32}};
+  const std::array requests = {testing::slots(a, 1), testing::slots(b, 32)};
   auto refused = kv.reserve(requests);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
@@ -112,7 +112,7 @@ TEST(KvManager, UnknownAndRepeatedSequencesAreRefused) {
   KvManager kv = KvManager::create(small_config({0}, 4)).value();
   const SequenceId a = kv.add_sequence();
   const SequenceId unknown(77);
-  const std::array twice = {SlotRequest{a, 1}, SlotRequest{a, 1}};
+  const std::array twice = {testing::slots(a, 1), testing::slots(a, 1)};
   EXPECT_EQ(kv.reserve(twice).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(append(kv, unknown, 1).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(kv.fork(unknown).error().code, ErrorCode::kNotFound);
@@ -157,7 +157,7 @@ TEST(KvManager, AChunkKeepsTheWindowOfItsFirstToken) {
   KvManager kv = KvManager::create(small_config({20}, 12)).value();
   const SequenceId sequence = kv.add_sequence();
   ASSERT_TRUE(append(kv, sequence, 34, 0));
-  const SlotRequest request{sequence, 100};
+  const SlotRequest request = testing::slots(sequence, 100);
   auto reservation = kv.reserve({&request, 1});
   ASSERT_TRUE(reservation.has_value());
   EXPECT_EQ(kv.table(sequence, 0).first_page, 0u);

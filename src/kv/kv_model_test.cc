@@ -105,7 +105,8 @@ class World {
   void reserve(std::uint32_t op) {
     std::vector<SlotRequest> requests;
     for (const auto& [id, tags] : model_)
-      if (next(op, 2) == 0) requests.push_back({id, next(op, next(op, 3) == 0 ? 70 : 4)});
+      if (next(op, 2) == 0)
+        requests.push_back(testing::slots(id, next(op, next(op, 3) == 0 ? 70 : 4)));
     if (next(op, 2) == 0) std::reverse(requests.begin(), requests.end());
 
     // Without knowing who shares what: new pages are certain, a copy per table is possible.
@@ -113,7 +114,7 @@ class World {
     std::size_t at_most = 0;
     for (const SlotRequest& request : requests) {
       const std::size_t length = model_[request.sequence].size();
-      const std::size_t grown = (length + request.n_tokens + page_size() - 1) / page_size();
+      const std::size_t grown = (length + request.tokens.size() + page_size() - 1) / page_size();
       const std::size_t had = (length + page_size() - 1) / page_size();
       at_least += n_layers() * (grown - had);
       at_most += n_layers() * (grown - had + 1);
@@ -139,7 +140,7 @@ class World {
     std::map<SequenceId, Tags> written;
     for (const SlotRequest& request : requests) {
       // A step that fails may have written only some of its tokens.
-      const std::size_t n = outcome == 0 ? request.n_tokens / 2 : request.n_tokens;
+      const std::size_t n = outcome == 0 ? request.tokens.size() / 2 : request.tokens.size();
       for (std::size_t i = 0; i < n; ++i) {
         testing::write_slot(kv_, request.sequence, model_[request.sequence].size() + i,
                             ++last_tag_);
@@ -159,7 +160,7 @@ class World {
     }
     ++commits_;
     std::vector<std::size_t> kept;
-    for (const SlotRequest& request : requests) kept.push_back(request.n_tokens);
+    for (const SlotRequest& request : requests) kept.push_back(request.tokens.size());
     if (next(op, 2) == 0) {
       for (std::size_t& n : kept) n = next(op, static_cast<std::uint32_t>(n + 1));
       reservation.commit(kept);
@@ -172,7 +173,7 @@ class World {
       const Tags& all = written[requests[i].sequence];
       tags->second.insert(tags->second.end(), all.begin(),
                           all.begin() + static_cast<std::ptrdiff_t>(kept[i]));
-      if (kept[i] > 0 && kept[i] < requests[i].n_tokens) ++partial_commits_;
+      if (kept[i] > 0 && kept[i] < requests[i].tokens.size()) ++partial_commits_;
     }
   }
 

@@ -81,7 +81,7 @@ TEST(KvSharing, WhenAllSharersWriteOneStaysInPlace) {
   ASSERT_TRUE(append(kv, branch[0], 5, 0));
   for (std::size_t i = 1; i < 4; ++i) branch[i] = kv.fork(branch[0]).value();
   std::array<SlotRequest, 4> requests;
-  for (std::size_t i = 0; i < 4; ++i) requests[i] = {branch[i], 1};
+  for (std::size_t i = 0; i < 4; ++i) requests[i] = testing::slots(branch[i], 1);
   for (const bool commit : {false, true}) {
     auto reservation = kv.reserve(requests);
     ASSERT_TRUE(reservation.has_value()) << reservation.error().message;
@@ -106,7 +106,7 @@ TEST(KvSharing, ARolledBackWriteInPlaceHurtsNoSharer) {
     ASSERT_TRUE(append(kv, longer, 10, 0));
     const SequenceId shorter = kv.fork(longer).value();
     ASSERT_TRUE(kv.truncate(shorter, 4));
-    std::array requests = {SlotRequest{longer, 6}, SlotRequest{shorter, 6}};
+    std::array requests = {testing::slots(longer, 6), testing::slots(shorter, 6)};
     if (short_first) std::swap(requests[0], requests[1]);
     {
       auto reservation = kv.reserve(requests);
@@ -148,7 +148,7 @@ TEST(KvSharing, TruncatingIntoAnUnsharedSealedPageNeedsNoMemory) {
   EXPECT_EQ(kv.stats().pages_free, 1u);
   const KvStats before = kv.stats();
   {
-    const SlotRequest request{sequence, 2};
+    const SlotRequest request = testing::slots(sequence, 2);
     auto dropped = kv.reserve({&request, 1});
     ASSERT_TRUE(dropped.has_value());
     EXPECT_EQ(kv.stats().pages_hot, 1u);
@@ -204,7 +204,7 @@ TEST(KvSharing, AWindowOfOneTokenGoesBackAnywhere) {
   for (const std::size_t length : {37u, 20u, 16u, 5u, 0u}) {
     ASSERT_TRUE(kv.truncate(sequence, length)) << length;
     EXPECT_TRUE(kv.validate()) << kv.validate().error().message;
-    const SlotRequest request{sequence, 3};
+    const SlotRequest request = testing::slots(sequence, 3);
     {
       auto dropped = kv.reserve({&request, 1});
     }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/block_store.h"
 #include "kv/kv_manager.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
@@ -31,8 +32,19 @@ struct PendingSlots {
   std::vector<TailChange> tails;
 };
 
+/// What a sequence shares through the prefix index.
+struct SequencePrefix {
+  BlockId root = kNoBlock;      // of its namespace; none: it shares nothing and the rest is empty
+  std::vector<TokenId> tokens;  // committed and reserved
+  std::vector<BlockId> chain;   // of every full page index; and of the last one, if it was taken
+                                // in part and not written to since
+
+  bool shares() const { return root != kNoBlock; }
+};
+
 struct SequenceState {
   std::size_t length = 0;  // committed tokens
+  SequencePrefix prefix;
   std::vector<PageTable> tables;
   PendingSlots pending;
 };
@@ -49,7 +61,8 @@ struct KvState {
   KvState(KvConfig kv_config, PagePool page_pool)
       : config(std::move(kv_config)),
         page_size(config.layers.front().layout.page_size),
-        pool(std::move(page_pool)) {}
+        pool(std::move(page_pool)),
+        blocks(config, pool) {}
   KvState(const KvState&) = delete;
   KvState& operator=(const KvState&) = delete;
   ~KvState() {
@@ -68,9 +81,13 @@ struct KvState {
   KvConfig config;
   std::size_t page_size;
   PagePool pool;
+  BlockStore blocks;
   std::unordered_map<SequenceId, SequenceState> sequences;
   std::uint32_t next_id = 0;
   LiveReservation* live = nullptr;  // at most one
+  std::uint64_t prefix_queries = 0;
+  std::uint64_t prefix_query_tokens = 0;
+  std::uint64_t prefix_hit_tokens = 0;
 };
 
 /// Takes the pages that `requests` need and fills in the pending slots of every sequence, or
@@ -83,9 +100,5 @@ void commit_slots(KvState& kv, SequenceState& sequence, std::size_t n_tokens);
 
 /// Gives the pending slots of one sequence back, as if they had never been taken.
 void return_slots(KvState& kv, SequenceState& sequence);
-
-/// Drops the pages of one table that the next token does not see, after `length` tokens.
-void drop_invisible_pages(PagePool& pool, PageTable& table, std::size_t length,
-                          std::size_t page_size, std::size_t window);
 
 }  // namespace quire

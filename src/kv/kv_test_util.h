@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "kv/kv_manager.h"
@@ -70,10 +71,19 @@ inline bool slot_has(const KvManager& kv, SequenceId sequence, std::size_t layer
   return same;
 }
 
+/// For sequences that share nothing: their tokens are counted and never read, so that there can be
+/// more of them than memory.
+inline std::span<const TokenId> any_tokens(std::size_t n) {
+  static constexpr TokenId kToken = 0;
+  return {&kToken, n};
+}
+
+inline SlotRequest slots(SequenceId sequence, std::size_t n) { return {sequence, any_tokens(n)}; }
+
 /// Reserves, writes tags first_tag, first_tag + 1, ... and commits.
 inline Status append(KvManager& kv, SequenceId sequence, std::size_t n,
                      std::uint32_t first_tag = 0) {
-  const SlotRequest request{sequence, n};
+  const SlotRequest request = slots(sequence, n);
   auto reservation = kv.reserve({&request, 1});
   if (!reservation) return fail(reservation.error());
   for (std::size_t i = 0; i < n; ++i)

@@ -44,6 +44,8 @@ std::string_view page_state_name(PageState state) {
       return "hot";
     case PageState::kSealed:
       return "sealed";
+    case PageState::kCached:
+      return "cached";
   }
   return "unknown";
 }
@@ -73,6 +75,14 @@ PagePool::~PagePool() {
   if (arena_.data() != nullptr) allow_access(arena_.data(), pages_.size() * page_bytes_);
 }
 
+void PagePool::change_state(Page& page, PageState to) {
+  n_cached_pinned_ -= page.pinned && page.state == PageState::kCached;
+  n_cached_pinned_ += page.pinned && to == PageState::kCached;
+  --counts_[static_cast<std::size_t>(page.state)];
+  ++counts_[static_cast<std::size_t>(to)];
+  page.state = to;
+}
+
 PageId PagePool::take() {
   QUIRE_CHECK(n_free() > 0);
   PageId id(static_cast<std::uint32_t>(pages_.size()));
@@ -83,8 +93,9 @@ PageId PagePool::take() {
     free_list_.pop_back();
     allow_access(data(id), page_bytes_);
   }
-  pages_[id.value] = {PageState::kHot, 1};
-  ++n_hot_;
+  Page& page = pages_[id.value];
+  page.references = 1;
+  change_state(page, PageState::kHot);
   return id;
 }
 
@@ -93,14 +104,17 @@ void PagePool::add_reference(PageId id) {
   QUIRE_CHECK(page.state != PageState::kFree);
   QUIRE_CHECK(page.references < std::numeric_limits<std::uint32_t>::max());
   ++page.references;
+  if (page.state == PageState::kCached) change_state(page, PageState::kSealed);
 }
 
 void PagePool::drop_reference(PageId id) {
   Page& page = pages_[id.value];
   QUIRE_CHECK(page.references > 0);
-  if (--page.references > 0) return;
-  --(page.state == PageState::kHot ? n_hot_ : n_sealed_);
-  page.state = PageState::kFree;
+  --page.references;
+  if (page.references == 1 && page.block != kNoBlock) change_state(page, PageState::kCached);
+  if (page.references > 0) return;
+  QUIRE_CHECK(page.block == kNoBlock);  // its reference is detach()'s to drop
+  change_state(page, PageState::kFree);
   free_list_.push_back(id);
   forbid_access(data(id), page_bytes_);
 }
@@ -108,17 +122,40 @@ void PagePool::drop_reference(PageId id) {
 void PagePool::seal(PageId id) {
   Page& page = pages_[id.value];
   QUIRE_CHECK(page.state == PageState::kHot);
-  page.state = PageState::kSealed;
-  --n_hot_;
-  ++n_sealed_;
+  change_state(page, PageState::kSealed);
 }
 
 void PagePool::reopen(PageId id) {
   Page& page = pages_[id.value];
-  QUIRE_CHECK(page.state == PageState::kSealed);
-  page.state = PageState::kHot;
-  --n_sealed_;
-  ++n_hot_;
+  QUIRE_CHECK(page.state == PageState::kSealed && page.block == kNoBlock);
+  change_state(page, PageState::kHot);
+}
+
+void PagePool::attach(PageId id, BlockId block) {
+  Page& page = pages_[id.value];
+  QUIRE_CHECK(page.state == PageState::kSealed && page.block == kNoBlock);
+  add_reference(id);
+  page.block = block;
+}
+
+void PagePool::detach(PageId id) {
+  Page& page = pages_[id.value];
+  QUIRE_CHECK(page.block != kNoBlock);
+  set_pinned(id, false);
+  page.block = kNoBlock;
+  drop_reference(id);
+}
+
+void PagePool::set_pinned(PageId id, bool pinned) {
+  Page& page = pages_[id.value];
+  QUIRE_CHECK(page.block != kNoBlock);
+  if (page.pinned == pinned) return;
+  page.pinned = pinned;
+  if (page.state != PageState::kCached) return;
+  if (pinned)
+    ++n_cached_pinned_;
+  else
+    --n_cached_pinned_;
 }
 
 }  // namespace quire

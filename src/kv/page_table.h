@@ -40,10 +40,14 @@ class PageTable {
     addresses_.pop_back();
     return page;
   }
-  /// Puts `page` in the place of the last one, which it returns.
+  /// Puts `page` in the place of another one, which it returns.
+  PageId replace(std::size_t page_index, PageId page, const PagePool& pool) {
+    QUIRE_CHECK(page_index >= first_page_ && page_index < end_page());
+    addresses_[page_index - first_page_] = pool.data(page);
+    return std::exchange(ids_[page_index - first_page_], page);
+  }
   PageId replace_tail(PageId page, const PagePool& pool) {
-    addresses_.back() = pool.data(page);
-    return std::exchange(ids_.back(), page);
+    return replace(end_page() - 1, page, pool);
   }
   /// Forgets the first n pages: they left the window.
   void drop_front(std::size_t n) {

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "kv/kv_arithmetic.h"
 #include "kv/kv_state.h"
+#include "kv/prefix_sharing.h"
 
 namespace quire {
 namespace {
@@ -30,7 +31,7 @@ struct TableNeed {
 struct Writer {
   SequenceState* sequence = nullptr;
   SequenceId id;
-  std::size_t n_tokens = 0;
+  std::span<const TokenId> tokens;
 };
 
 /// The writers that share one partly filled tail page.
@@ -47,11 +48,12 @@ Result<std::vector<Writer>> find_writers(KvState& kv, std::span<const SlotReques
     SequenceState* sequence = kv.find(request.sequence);
     if (sequence == nullptr)
       return fail(ErrorCode::kNotFound, "there is no KV sequence {}", request.sequence.value);
-    if (request.n_tokens > kMaxSequenceLength - sequence->length)
+    if (request.tokens.size() > kMaxSequenceLength - sequence->length)
       return fail(ErrorCode::kInvalidArgument,
                   "sequence {} holds {} tokens and cannot take {} more: the limit is {}",
-                  request.sequence.value, sequence->length, request.n_tokens, kMaxSequenceLength);
-    writers.push_back({sequence, request.sequence, request.n_tokens});
+                  request.sequence.value, sequence->length, request.tokens.size(),
+                  kMaxSequenceLength);
+    writers.push_back({sequence, request.sequence, request.tokens});
   }
   std::vector<SequenceId> ids;
   ids.reserve(writers.size());
@@ -60,7 +62,7 @@ Result<std::vector<Writer>> find_writers(KvState& kv, std::span<const SlotReques
   if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end())
     return fail(ErrorCode::kInvalidArgument, "sequence {} occurs twice in one KV reservation",
                 twice->value);
-  std::erase_if(writers, [](const Writer& writer) { return writer.n_tokens == 0; });
+  std::erase_if(writers, [](const Writer& writer) { return writer.tokens.empty(); });
   return writers;
 }
 
@@ -102,7 +104,7 @@ std::vector<TableNeed> plan_needs(const KvState& kv, std::span<const Writer> wri
   const SharedTails shared = find_shared_tails(kv, writers);
   std::vector<TableNeed> needs;
   for (const Writer& writer : writers) {
-    const std::size_t end = pages_for(writer.sequence->length + writer.n_tokens, kv.page_size);
+    const std::size_t end = pages_for(writer.sequence->length + writer.tokens.size(), kv.page_size);
     for (std::size_t layer = 0; layer < writer.sequence->tables.size(); ++layer) {
       const PageTable& table = writer.sequence->tables[layer];
       const TableNeed need{writer.sequence, layer, tail_action(kv, shared, *writer.sequence, table),
@@ -141,57 +143,78 @@ Result<std::vector<SequenceId>> take_slots(KvState& kv, std::span<const SlotRequ
   std::uint64_t needed = 0;
   for (const TableNeed& need : needs) needed += need.pages();
   const std::uint64_t page_bytes = kv.pool.page_bytes();
-  if (needed > kv.pool.n_free())
+  const std::uint64_t available = kv.pool.n_free() + kv.blocks.n_reclaimable();
+  if (needed > available)
     return fail(ErrorCode::kOutOfMemory,
                 "the KV cache is full: {} pages ({}) are needed, {} of {} ({} of {}) are free; "
                 "end other sequences, shorten the text or raise --kv-memory",
-                needed, format_byte_size(needed * page_bytes), kv.pool.n_free(), kv.pool.n_pages(),
-                format_byte_size(kv.pool.n_free() * page_bytes),
+                needed, format_byte_size(needed * page_bytes), available, kv.pool.n_pages(),
+                format_byte_size(available * page_bytes),
                 format_byte_size(kv.pool.n_pages() * page_bytes));
+  kv.blocks.reclaim(needed);
+  QUIRE_CHECK(kv.pool.n_free() >= needed);
 
   std::vector<SequenceId> ids;
   ids.reserve(writers.size());
   for (const Writer& writer : writers) {
     PendingSlots& pending = writer.sequence->pending;
-    pending.n_tokens = writer.n_tokens;
+    pending.n_tokens = writer.tokens.size();
     for (const PageTable& table : writer.sequence->tables)
       pending.pages_before.push_back(table.size());
+    std::vector<TokenId>& known = writer.sequence->prefix.tokens;
+    if (writer.sequence->prefix.shares())
+      known.insert(known.end(), writer.tokens.begin(), writer.tokens.end());
     ids.push_back(writer.id);
   }
   for (const TableNeed& need : needs) take_pages(kv, need);
   return ids;
 }
 
-void drop_invisible_pages(PagePool& pool, PageTable& table, std::size_t length,
-                          std::size_t page_size, std::size_t window) {
-  const std::size_t keep_from = first_visible_position(length, window) / page_size;
-  const std::size_t n = std::min(keep_from - table.first_page(), table.size());
-  for (const PageId page : table.ids().first(n)) pool.drop_reference(page);
+namespace {
+
+/// Drops the pages of one table that the next token does not see.
+void drop_invisible_pages(KvState& kv, SequenceState& sequence, std::size_t layer) {
+  PageTable& table = sequence.tables[layer];
+  const std::size_t visible =
+      first_visible_position(sequence.length, kv.config.layers[layer].window);
+  const std::size_t n = std::min(visible / kv.page_size - table.first_page(), table.size());
+  for (const PageId page : table.ids().first(n)) kv.blocks.drop_page(page, layer);
   table.drop_front(n);
 }
+
+void clear_pending(SequenceState& sequence) {
+  sequence.pending.n_tokens = 0;
+  sequence.pending.pages_before.clear();
+  sequence.pending.tails.clear();
+  if (sequence.prefix.shares()) sequence.prefix.tokens.resize(sequence.length);
+}
+
+}  // namespace
 
 void commit_slots(KvState& kv, SequenceState& sequence, std::size_t n_tokens) {
   PendingSlots& pending = sequence.pending;
   QUIRE_CHECK(n_tokens > 0 && n_tokens <= pending.n_tokens);
   for (const TailChange& change : pending.tails)
-    if (change.held) kv.pool.drop_reference(*change.held);
+    if (change.held) kv.blocks.drop_page(*change.held, change.layer);
 
   const std::size_t first_written = sequence.length / kv.page_size;
+  shorten_chain(kv, sequence, first_written);  // by the block whose tail was copied
   sequence.length += n_tokens;
   const std::size_t first_not_full = sequence.length / kv.page_size;
-  for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
-    PageTable& table = sequence.tables[layer];
-    // Before windows move on: they follow what is committed, not what was reserved.
+  // Before windows move on: they follow what is committed, not what was reserved.
+  for (PageTable& table : sequence.tables)
     while (table.end_page() > pages_for(sequence.length, kv.page_size))
       kv.pool.drop_reference(table.pop());
-    drop_invisible_pages(kv.pool, table, sequence.length, kv.page_size,
-                         kv.config.layers[layer].window);
+  // Before windows move on, too: a block keeps what leaves them.
+  if (sequence.prefix.shares()) publish(kv, sequence);
+  for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer) {
+    PageTable& table = sequence.tables[layer];
+    drop_invisible_pages(kv, sequence, layer);
+    if (sequence.prefix.shares()) continue;  // sealed when published
     for (std::size_t i = std::max(first_written, table.first_page()); i < first_not_full; ++i)
       kv.pool.seal(table.at(i));
   }
-  pending.n_tokens = 0;
-  pending.pages_before.clear();
-  pending.tails.clear();
+  clear_pending(sequence);
 }
 
 void return_slots(KvState& kv, SequenceState& sequence) {
@@ -205,9 +228,7 @@ void return_slots(KvState& kv, SequenceState& sequence) {
     if (change.held) kv.pool.drop_reference(table.replace_tail(*change.held, kv.pool));
     if (change.reopened) kv.pool.seal(table.tail());
   }
-  pending.n_tokens = 0;
-  pending.pages_before.clear();
-  pending.tails.clear();
+  clear_pending(sequence);
 }
 
 }  // namespace quire

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <initializer_list>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "kv/kv_manager.h"
 #include "kv/kv_test_util.h"
@@ -18,8 +21,11 @@ using testing::write_slot;
 
 class ReservationTest : public ::testing::Test {
  protected:
-  Reservation reserve(KvManager& kv, std::initializer_list<SlotRequest> requests) {
-    return kv.reserve({requests.begin(), requests.size()}).value();
+  Reservation reserve(KvManager& kv,
+                      std::initializer_list<std::pair<SequenceId, std::size_t>> wanted) {
+    std::vector<SlotRequest> requests;
+    for (const auto& [sequence, n] : wanted) requests.push_back(testing::slots(sequence, n));
+    return kv.reserve(requests).value();
   }
 
   KvManager kv_ = KvManager::create(small_config({0, 20}, 16)).value();

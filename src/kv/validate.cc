@@ -1,20 +1,13 @@
 #include "kv/validate.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 
 #include "kv/kv_arithmetic.h"
-#include "kv/kv_state.h"
 
 namespace quire {
 namespace {
-
-template <typename... Args>
-[[nodiscard]] tl::unexpected<Error> broken(int rule, fmt::format_string<Args...> format,
-                                           Args&&... args) {
-  return fail(ErrorCode::kInvalidData, "KV rule K{}: {}", rule,
-              fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Where the first table that mentions a page has it, and how often it is mentioned at all.
 struct PageUse {
@@ -37,30 +30,41 @@ class Checker {
       for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer)
         QUIRE_RETURN_IF_ERROR(check_table(sequence, layer));
     }
+    for (const BlockSnapshot& block : kv_.blocks) QUIRE_RETURN_IF_ERROR(count_pages(block));
     QUIRE_RETURN_IF_ERROR(check_references());
     // Needs every use counted.
     for (const SequenceSnapshot& sequence : kv_.sequences)
       if (sequence.pending > 0) QUIRE_RETURN_IF_ERROR(check_writer(sequence));
-    return check_counts();
+    QUIRE_RETURN_IF_ERROR(check_counts());
+    return check_blocks(kv_);
   }
 
  private:
   Status check_counts() const {
     std::size_t hot = 0;
     std::size_t sealed = 0;
+    std::size_t cached = 0;
+    std::size_t pinned = 0;
     for (const PagePool::Page& page : kv_.pages) {
       hot += page.state == PageState::kHot;
       sealed += page.state == PageState::kSealed;
+      cached += page.state == PageState::kCached;
+      pinned += page.state == PageState::kCached && page.pinned;
     }
-    if (kv_.pages_free + kv_.pages_hot + kv_.pages_sealed != kv_.pages_total)
-      return broken(1, "{} free + {} hot + {} sealed pages are not {} in total", kv_.pages_free,
-                    kv_.pages_hot, kv_.pages_sealed, kv_.pages_total);
-    if (hot != kv_.pages_hot || sealed != kv_.pages_sealed)
-      return broken(1, "{} hot and {} sealed pages are counted, {} and {} exist", kv_.pages_hot,
-                    kv_.pages_sealed, hot, sealed);
-    if (kv_.sequences.empty() && kv_.pages_free != kv_.pages_total)
-      return broken(9, "no sequence is left, but only {} of {} pages are free", kv_.pages_free,
+    if (kv_.pages_free + kv_.pages_hot + kv_.pages_sealed + kv_.pages_cached != kv_.pages_total)
+      return broken(1, "{} free + {} hot + {} sealed + {} cached pages are not {} in total",
+                    kv_.pages_free, kv_.pages_hot, kv_.pages_sealed, kv_.pages_cached,
                     kv_.pages_total);
+    if (hot != kv_.pages_hot || sealed != kv_.pages_sealed || cached != kv_.pages_cached ||
+        pinned != kv_.pages_cached_pinned)
+      return broken(1,
+                    "{} hot, {} sealed, {} cached and of these {} pinned pages are counted, {}, "
+                    "{}, {} and {} exist",
+                    kv_.pages_hot, kv_.pages_sealed, kv_.pages_cached, kv_.pages_cached_pinned, hot,
+                    sealed, cached, pinned);
+    if (kv_.sequences.empty() && kv_.pages_free + kv_.pages_cached != kv_.pages_total)
+      return broken(9, "no sequence is left, but only {} of {} pages are free and {} cached",
+                    kv_.pages_free, kv_.pages_total, kv_.pages_cached);
     return {};
   }
 
@@ -103,11 +107,10 @@ class Checker {
     return {};
   }
 
-  Status count_use(const SequenceSnapshot& sequence, PageId page, std::size_t layer,
+  Status count_use(std::string_view owner, std::uint32_t id, PageId page, std::size_t layer,
                    std::size_t page_index) {
     if (page.value >= kv_.pages.size() || kv_.pages[page.value].state == PageState::kFree)
-      return broken(3, "sequence {} layer {} has page {}, which is free", sequence.id, layer,
-                    page.value);
+      return broken(3, "{} {} layer {} has page {}, which is free", owner, id, layer, page.value);
     PageUse& use = uses_[page.value];
     if (use.references++ == 0) {
       use.layer = layer;
@@ -116,6 +119,14 @@ class Checker {
       return broken(4, "page {} is page {} of layer {} and page {} of layer {}", page.value,
                     use.page_index, use.layer, page_index, layer);
     }
+    return {};
+  }
+
+  Status count_pages(const BlockSnapshot& block) {
+    for (std::size_t layer = 0; layer < block.pages.size(); ++layer)
+      if (block.pages[layer] != kNoPage)
+        QUIRE_RETURN_IF_ERROR(
+            count_use("block", block.id.value, block.pages[layer], layer, block.page_index));
     return {};
   }
 
@@ -128,7 +139,7 @@ class Checker {
     for (std::size_t i = 0; i < table.pages.size(); ++i) {
       const std::size_t index = table.first_page + i;
       const PageId page = table.pages[i];
-      QUIRE_RETURN_IF_ERROR(count_use(sequence, page, layer, index));
+      QUIRE_RETURN_IF_ERROR(count_use("sequence", sequence.id, page, layer, index));
       if (table.addresses[i] != kv_.arena + page.value * kv_.page_bytes)
         return broken(4, "sequence {} layer {} has another address for page {}", sequence.id, layer,
                       page.value);
@@ -140,7 +151,7 @@ class Checker {
     }
     if (!table.held) return {};
     // Its place is that of the copy: the page of the first reserved token.
-    return count_use(sequence, *table.held, layer, sequence.length / kv_.page_size);
+    return count_use("sequence", sequence.id, *table.held, layer, sequence.length / kv_.page_size);
   }
 
   Status check_extent(const SequenceSnapshot& sequence, std::size_t layer) const {
@@ -201,38 +212,6 @@ class Checker {
 };
 
 }  // namespace
-
-KvSnapshot take_snapshot(const KvState& kv) {
-  KvSnapshot out;
-  out.page_size = kv.page_size;
-  out.page_bytes = kv.pool.page_bytes();
-  out.pages_total = kv.pool.n_pages();
-  out.pages_free = kv.pool.n_free();
-  out.pages_hot = kv.pool.n_hot();
-  out.pages_sealed = kv.pool.n_sealed();
-  out.arena = kv.pool.data(PageId(0));
-  for (const KvLayerSpec& layer : kv.config.layers) out.windows.push_back(layer.window);
-  out.pages.assign(kv.pool.touched_pages().begin(), kv.pool.touched_pages().end());
-  out.free_list.assign(kv.pool.free_list().begin(), kv.pool.free_list().end());
-  for (const auto& [id, sequence] : kv.sequences) {
-    SequenceSnapshot& copy = out.sequences.emplace_back();
-    copy.id = id.value;
-    copy.length = sequence.length;
-    copy.pending = sequence.pending.n_tokens;
-    for (const PageTable& table : sequence.tables) {
-      TableSnapshot& pages = copy.tables.emplace_back();
-      pages.first_page = table.first_page();
-      pages.pages.assign(table.ids().begin(), table.ids().end());
-      pages.addresses.assign(table.addresses().begin(), table.addresses().end());
-    }
-    for (const TailChange& change : sequence.pending.tails)
-      copy.tables[change.layer].held = change.held;
-  }
-  out.reservation_alive = kv.live != nullptr;
-  if (kv.live != nullptr)
-    for (const SequenceId id : kv.live->sequences) out.reserved_sequences.push_back(id.value);
-  return out;
-}
 
 Status check_invariants(const KvSnapshot& kv) { return Checker(kv).run(); }
 

@@ -40,7 +40,7 @@ class ValidateTest : public ::testing::Test {
   }
 
   void append(std::uint32_t id, std::size_t n) {
-    const SlotRequest request{SequenceId(id), n};
+    const SlotRequest request = testing::slots(SequenceId(id), n);
     ASSERT_TRUE(take_slots(*kv_, {&request, 1}));
     commit_slots(*kv_, *kv_->find(SequenceId(id)), n);
   }
@@ -48,7 +48,8 @@ class ValidateTest : public ::testing::Test {
   KvSnapshot at_rest() const { return sorted(take_snapshot(*kv_)); }
 
   KvSnapshot reserved() {
-    const std::array requests = {SlotRequest{SequenceId(0), 10}, SlotRequest{SequenceId(2), 10}};
+    const std::array requests = {testing::slots(SequenceId(0), 10),
+                                 testing::slots(SequenceId(2), 10)};
     live_.sequences = take_slots(*kv_, requests).value();
     kv_->live = &live_;
     return sorted(take_snapshot(*kv_));

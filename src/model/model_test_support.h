@@ -57,7 +57,7 @@ class ModelRunner {
     std::vector<SequenceSlice> slices;
     std::vector<std::size_t> rows;
     for (const Part& part : parts) {
-      slots.push_back({part.sequence, part.tokens.size()});
+      slots.push_back({part.sequence, part.tokens});
       slices.push_back({tokens.size(), part.tokens.size(), kv_->length(part.sequence)});
       tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
     }
