@@ -65,14 +65,24 @@ struct GgufFile::Impl {
 
   /// The rest of a split model, whose first shard is already here.
   Status append_shards(const std::filesystem::path& first, const GgufSplit& split) {
+    // One that is missing is missed before the others are read.
+    std::vector<std::string> names;
     for (std::uint64_t i = 1; i < split.count; ++i) {
       QUIRE_ASSIGN_OR_RETURN(const auto path, gguf_shard_path(first, i, split.count));
       QUIRE_ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
-      QUIRE_ASSIGN_OR_RETURN(auto shard, read_gguf_shard(file.bytes(), path.string()));
-      QUIRE_ASSIGN_OR_RETURN(const auto later, gguf_split_of(shard, path.string()));
-      QUIRE_RETURN_IF_ERROR(check_later_shard(split, later, i, path.string()));
-      append(std::move(shard), file.bytes().size());
+      names.push_back(path.string());
       files.push_back(std::move(file));
+    }
+    for (std::uint64_t i = 1; i < split.count; ++i) {
+      const std::string& later_name = names[i - 1];
+      const auto bytes = files[files.size() - names.size() + i - 1].bytes();
+      QUIRE_ASSIGN_OR_RETURN(auto shard, read_gguf_shard(bytes, later_name));
+      QUIRE_ASSIGN_OR_RETURN(const auto later, gguf_split_of(shard, later_name));
+      QUIRE_RETURN_IF_ERROR(check_later_shard(split, later, i, later_name));
+      append(std::move(shard), bytes.size());
+      if (tensors.size() > kMaxGgufTensors)
+        return fail(ErrorCode::kUnsupported, "{}: with it there are {} tensors, at most {} allowed",
+                    later_name, tensors.size(), kMaxGgufTensors);
     }
     if (split.n_tensors && *split.n_tensors != tensors.size())
       return fail(ErrorCode::kInvalidData,

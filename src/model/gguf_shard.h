@@ -20,8 +20,8 @@ struct GgufShard {
 
 /// Limits above any real model, so that a hostile count is refused before it costs anything. A
 /// vocabulary of 262,144 tokens with scores, types and half a million merges decodes to 17 MB.
-inline constexpr std::uint64_t kMaxGgufKeys = 65536;
-inline constexpr std::uint64_t kMaxGgufTensors = 65536;
+inline constexpr std::uint64_t kMaxGgufKeys = 4096;
+inline constexpr std::uint64_t kMaxGgufTensors = 16384;  // of all shards together
 inline constexpr std::uint64_t kMaxGgufMetadataBytes = std::uint64_t{24} << 20;  // once decoded
 inline constexpr std::uint64_t kMaxGgufKeyBytes = 65535;  // the specification's
 inline constexpr std::uint64_t kMaxGgufTensorNameBytes = 256;

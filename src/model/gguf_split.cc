@@ -42,7 +42,7 @@ Result<GgufSplit> gguf_split_of(const GgufShard& shard, std::string_view name) {
                 name, *count);
   QUIRE_ASSIGN_OR_RETURN(
       const auto n_tensors,
-      split_number(shard, "split.tensors.count", kMaxGgufTensors * kMaxGgufShards, name));
+      split_number(shard, "split.tensors.count", kMaxGgufTensors, name));
   return GgufSplit{*index, *count, n_tensors};
 }
 

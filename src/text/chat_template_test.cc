@@ -168,10 +168,10 @@ TEST(ChatTemplate, HostileTemplatesEndInAnError) {
       {"two macros in a circle",
        "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}"},
       {"recursive loop", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"},
-      {"deep parentheses", "{{ " + repeat("(", 60000) + "1" + repeat(")", 60000) + " }}"},
-      {"deep lists", "{{ " + repeat("[", 60000) + repeat("]", 60000) + " }}"},
-      {"deep blocks", repeat("{% if true %}", 5000) + repeat("{% endif %}", 5000)},
-      {"constants computed over and over", "{{ " + repeat("2**", 40000) + "2 }}"},
+      {"deep parentheses", "{{ " + repeat("(", 30000) + "1" + repeat(")", 30000) + " }}"},
+      {"deep lists", "{{ " + repeat("[", 30000) + repeat("]", 30000) + " }}"},
+      {"deep blocks", repeat("{% if true %}", 2500) + repeat("{% endif %}", 2500)},
+      {"constants computed over and over", "{{ " + repeat("2**", 20000) + "2 }}"},
       {"a huge source", repeat("{{ 1 }}", 1'000'000)},
   };
   for (const Hostile& hostile : cases) {
@@ -198,6 +198,13 @@ TEST(ChatTemplate, MemoryGrowsWithTheMessages) {
   EXPECT_NE(with_greeting.error().message.find("bytes of memory"), std::string::npos);
 }
 
+TEST(ChatTemplate, WhatItRaisesIsCutShort) {
+  const auto text = render("{{ raise_exception('long ' * 10000) }}");
+  ASSERT_FALSE(text);
+  EXPECT_LT(text.error().message.size(), 500u);
+  EXPECT_NE(text.error().message.find("long long"), std::string::npos);
+}
+
 // Whether these give a text or an error is the engine's business; they must give one of the two.
 TEST(ChatTemplate, DeepExpressionsAreSafe) {
   const std::pair<const char*, const char*> chains[] = {{"{{ ", "not "},
@@ -217,7 +224,7 @@ TEST(ChatTemplate, DeepExpressionsAreSafe) {
                                                         {"{% set x = [1] %}", "{% set x = [x] %}"},
                                                         {"", "{% set x = [[[[[x]]]]] %}"}};
   for (const auto& [start, link] : chains) {
-    std::string source = start + repeat(link, 125'000 / std::string_view(link).size());
+    std::string source = start + repeat(link, 60'000 / std::string_view(link).size());
     if (source.starts_with("{{")) source += std::string_view(link).ends_with(' ') ? "1 }}" : " }}";
     const auto text = render(source + "{{ x == [x] }}");
     if (!text) expect_one_sentence(text.error());

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "base/check.h"
+#include "base/salted_hash.h"
 
 namespace quire {
 
@@ -12,7 +12,7 @@ TokenIndex::TokenIndex(std::size_t n_tokens) : slots_(std::bit_ceil(2 * n_tokens
 
 std::size_t TokenIndex::locate(std::string_view text) const {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t at = std::hash<std::string_view>{}(text)&mask;
+  std::size_t at = salted_hash(text) & mask;
   while (slots_[at].text != nullptr && std::string_view(slots_[at].text, slots_[at].size) != text) {
     at = (at + 1) & mask;
   }

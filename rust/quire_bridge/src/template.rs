@@ -13,9 +13,9 @@ use crate::guard::{self, Budget, Stopped};
 mod python;
 
 // Real ones have some KiB. The parser recurses in places where it counts no depth.
-const MAX_SOURCE_BYTES: usize = 128 << 10;
-// Known ones take less than 1 ms; as long a one of short statements as is allowed, 8 ms and 6 MB.
-const MAX_PARSE_MS: u32 = 80;
+const MAX_SOURCE_BYTES: usize = 64 << 10;
+// Known ones take less than 1 ms; as long a one of short statements as is allowed, 4 ms and 3 MB.
+const MAX_PARSE_MS: u32 = 50;
 const PARSE_BASE_BYTES: usize = 4 << 20;
 const PARSE_BYTES_PER_BYTE: usize = 64;
 // Each level of recursion costs up to several KiB of the guard's stack.
@@ -28,6 +28,7 @@ const MEMORY_PER_INPUT_BYTE: usize = 32;
 // A render that is left behind keeps what it holds, at most its budget. After so many the template is
 // refused for good; not after the first, which a strange conversation may have caused.
 const MAX_STRANDED: usize = 3;
+const MAX_CAUSE_CHARS: usize = 300;
 const NAME: &str = "chat template";
 
 #[repr(C)]
@@ -185,7 +186,13 @@ fn sentence(what: &str, error: &Error) -> String {
     if let Some(detail) = error.detail().filter(|_| std::error::Error::source(error).is_none()) {
         cause = detail.to_string();
     }
-    format!("{what}{line}: {}", cause.replace(['\n', '\r'], " "))
+    let mut cause = cause.replace(['\n', '\r'], " ");
+    // A template may raise a text of its own, as long as it likes.
+    if let Some((end, _)) = cause.char_indices().nth(MAX_CAUSE_CHARS) {
+        cause.truncate(end);
+        cause.push_str("...");
+    }
+    format!("{what}{line}: {cause}")
 }
 
 fn refusal(why: &Stopped, limits: &Limits) -> String {
