@@ -30,8 +30,16 @@ Answer::Answer(const GenerateRequest& request, const GenerateSink& sink, const T
       decoder_(tokenizer, /*show_special=*/false, /*continues=*/true),
       limit_(request.max_tokens == 0 ? room : std::min(request.max_tokens, room)) {}
 
+Result<SampledToken> Answer::sample(std::span<const float> logits) {
+  if (request_.grammar == nullptr) return sampler_.sample(logits);
+  QUIRE_ASSIGN_OR_RETURN(const auto allowed, request_.grammar->allowed());
+  QUIRE_ASSIGN_OR_RETURN(auto sampled, sampler_.sample(logits, allowed));
+  QUIRE_RETURN_IF_ERROR(request_.grammar->accept(sampled.token));
+  return sampled;
+}
+
 std::optional<TokenId> Answer::next(std::span<const float> logits) {
-  auto sampled = sampler_.sample(logits);
+  auto sampled = sample(logits);
   if (!sampled) {
     break_off(std::move(sampled).error());
     return std::nullopt;
@@ -44,6 +52,7 @@ std::optional<TokenId> Answer::next(std::span<const float> logits) {
     return end(FinishReason::kStop);
   emit(stops_.push(decoder_.push(token)));
   if (stops_.stopped()) return end(FinishReason::kStop);
+  if (request_.grammar != nullptr && request_.grammar->complete()) return end(FinishReason::kStop);
   if (!wanted_) return end(FinishReason::kCancelled);
   if (tokens_.size() >= limit_) return end(FinishReason::kLength);
   return token;

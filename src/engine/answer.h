@@ -27,6 +27,9 @@ class Answer {
   /// What was generated is not lost with what could not be.
   void break_off(Error error);
 
+  /// Those chosen so far; moved away by finish().
+  std::span<const SampledToken> tokens() const { return tokens_; }
+
   /// Tokens that may still come.
   std::size_t room() const { return limit_ - tokens_.size(); }
 
@@ -35,6 +38,7 @@ class Answer {
   Status finish(GenerateResult& result);
 
  private:
+  Result<SampledToken> sample(std::span<const float> logits);
   void emit(const std::string& text);
   std::optional<TokenId> end(FinishReason reason);
 

@@ -11,6 +11,7 @@
 #include "engine/drafter.h"
 #include "engine/engine.h"
 #include "sample/sampler.h"
+#include "text/grammar.h"
 
 namespace quire {
 
@@ -20,6 +21,7 @@ struct GenerateRequest {
   SamplerParams sampling;
   std::vector<std::string> stop;  // none empty
   bool ignore_eos = false;
+  Grammar* grammar = nullptr;  // what the answer has to look like; none: anything. Not owned
   /// Guesses tokens that a step then verifies together, at most max_draft; null: none. Not owned.
   /// The answer is the same to the bit, cached tokens included.
   Drafter* drafter = nullptr;

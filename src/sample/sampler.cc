@@ -66,6 +66,13 @@ Result<float> check_logits(std::span<const float> logits) {
   return max;
 }
 
+void forbid_others(std::span<const std::uint32_t> allowed, std::span<float> logits) {
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const std::uint32_t word = i / 32 < allowed.size() ? allowed[i / 32] : 0;
+    if ((word >> (i % 32) & 1u) == 0) logits[i] = -kInfinity;
+  }
+}
+
 float to_logit(double x) {
   return static_cast<float>(
       std::clamp(x, -static_cast<double>(kMaxLogit), static_cast<double>(kMaxLogit)));
@@ -102,12 +109,15 @@ void Sampler::accept(TokenId token) {
   if (counts_[static_cast<std::size_t>(token)]++ == 0) seen_.push_back(token);
 }
 
-std::span<const float> Sampler::adjust(std::span<const float> logits) {
+std::span<const float> Sampler::adjust(std::span<const float> logits,
+                                       std::span<const std::uint32_t> allowed) {
   const bool penalises = params_.repeat_penalty != 1.0f || params_.presence_penalty != 0.0f ||
                          params_.frequency_penalty != 0.0f;
-  if (params_.logit_bias.empty() && !(penalises && !seen_.empty())) return logits;
+  if (params_.logit_bias.empty() && allowed.empty() && !(penalises && !seen_.empty()))
+    return logits;
 
   adjusted_.assign(logits.begin(), logits.end());
+  if (!allowed.empty()) forbid_others(allowed, adjusted_);
   for (const auto& [token, bias] : params_.logit_bias) {
     float& logit = adjusted_[static_cast<std::size_t>(token)];
     if (logit == -kInfinity) continue;
@@ -157,10 +167,11 @@ void Sampler::report_logprobs(std::span<const float> logits, float max, SampledT
   for (const Candidate& c : top_) sampled.top.push_back({c.token, logprob(c.logit)});
 }
 
-Result<SampledToken> Sampler::sample(std::span<const float> logits) {
+Result<SampledToken> Sampler::sample(std::span<const float> logits,
+                                     std::span<const std::uint32_t> allowed) {
   QUIRE_CHECK(logits.size() == counts_.size());
   QUIRE_ASSIGN_OR_RETURN(const float raw_max, check_logits(logits));
-  const auto adjusted = adjust(logits);
+  const auto adjusted = adjust(logits, allowed);
   float max = raw_max;
   if (adjusted.data() != logits.data()) {
     QUIRE_ASSIGN_OR_RETURN(max, check_logits(adjusted));

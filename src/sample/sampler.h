@@ -49,12 +49,16 @@ class Sampler {
 
   /// logits [vocab_size], unchanged. Does not accept() the token. A NaN or +inf among the logits
   /// is an error, and so is a distribution with no finite logit left.
-  Result<SampledToken> sample(std::span<const float> logits);
+  /// `allowed`, if not empty: only tokens t with bit t % 32 of word t / 32 may be chosen.
+  Result<SampledToken> sample(std::span<const float> logits,
+                              std::span<const std::uint32_t> allowed = {});
 
  private:
   explicit Sampler(SamplerParams params, std::size_t vocab_size);
-  /// Logit bias, then penalties; `logits` itself if there is nothing to do.
-  std::span<const float> adjust(std::span<const float> logits);
+  /// What is not allowed taken out, logit bias, then penalties; `logits` itself if there is nothing
+  /// to do.
+  std::span<const float> adjust(std::span<const float> logits,
+                                std::span<const std::uint32_t> allowed);
   TokenId draw(std::span<const float> logits, float max);
   void report_logprobs(std::span<const float> logits, float max, SampledToken& sampled);
 

@@ -18,6 +18,7 @@
 #include "engine/session.h"
 #include "sample/sampler.h"
 #include "sched/planner.h"
+#include "text/grammar.h"
 
 namespace quire {
 
@@ -30,7 +31,8 @@ struct ServiceRequest {
   SamplerParams sampling;       // choice i draws with seed + i
   std::vector<std::string> stop;
   bool ignore_eos = false;
-  std::size_t n = 1;        // choices
+  std::shared_ptr<const Grammar> grammar;  // what answers have to look like; null: anything
+  std::size_t n = 1;                       // choices
   std::size_t best_of = 1;  // >= n: so many are generated, the n likeliest are given out at the end
   std::int32_t priority = 0;  // smaller first
   /// Who may share cached prefixes with whom, and whose limits count. Never a client's own words
@@ -50,6 +52,9 @@ struct ServiceUsage {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;      // of the prompt, found in the prefix cache
   std::size_t completion_tokens = 0;  // of all choices, those of best_of not given out included
+  double queue_s = 0;                 // from submit() until the first of its tokens was computed
+  double first_token_s = 0;           // from submit() to the first token of any choice; 0: none
+  double total_s = 0;
 };
 
 /// Where an answer goes. Called on the step thread, one call at a time: take what is given and
@@ -65,7 +70,7 @@ class ServiceSink {
 };
 
 struct ServiceOptions {
-  PlannerOptions planner;
+  PlannerOptions planner{};
   std::size_t max_waiting = 1024;  // requests; more are refused at once
   std::size_t max_per_tenant = 0;  // running sequences of one tenant; 0: no limit
   bool prefix_cache = true;
