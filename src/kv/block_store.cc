@@ -73,6 +73,15 @@ void BlockStore::unuse(BlockId id) {
   settle(id);
 }
 
+void BlockStore::need_window(BlockId id) {
+  if (++blocks_[id.value].window_needs == 1) requeue_window(id);
+}
+
+void BlockStore::unneed_window(BlockId id) {
+  QUIRE_CHECK(blocks_[id.value].window_needs > 0);
+  if (--blocks_[id.value].window_needs == 0) requeue_window(id);
+}
+
 void BlockStore::acquire_page(PageId page, std::size_t layer) {
   const bool was_cached = pool_.page(page).state == PageState::kCached;
   pool_.add_reference(page);
@@ -105,8 +114,9 @@ void BlockStore::revalue(BlockId id, BlockPart part) {
   const std::size_t n_pages =
       part == BlockPart::kWindow ? n_window_layers_ : n_whole_layers_ + n_window_layers_;
   const double size = static_cast<double>(std::max<std::size_t>(n_pages, 1));
-  p.entry =
-      queue_.valued(id, part, p.frequency * cost_at(index_.page_index(id) * page_size_) / size);
+  std::uint32_t frequency = p.frequency;
+  if (part == BlockPart::kWindow && blocks_[id.value].window_needs > 0) ++frequency;
+  p.entry = queue_.valued(id, part, frequency * cost_at(index_.page_index(id) * page_size_) / size);
 }
 
 void BlockStore::enqueue(BlockId id, BlockPart part) {
@@ -128,6 +138,11 @@ void BlockStore::enqueue_window_if_cached(BlockId id) {
   if (blocks_[id.value].window_cached == 0 || part.pins > 0 || part.queued) return;
   revalue(id, BlockPart::kWindow);
   enqueue(id, BlockPart::kWindow);
+}
+
+void BlockStore::requeue_window(BlockId id) {
+  dequeue(id, BlockPart::kWindow);
+  enqueue_window_if_cached(id);
 }
 
 bool BlockStore::is_free_leaf(BlockId id) const {

@@ -37,6 +37,7 @@ class BlockStore {
   struct Block {
     std::uint32_t users = 0;          // sequences that have it in their chain; of a root: all
     std::uint32_t window_cached = 0;  // pages of window layers nobody else refers to
+    std::uint32_t window_needs = 0;   // sequences that could be gone on from only with these pages
     std::array<Part, 2> parts;        // [BlockPart]
   };
 
@@ -60,6 +61,10 @@ class BlockStore {
   /// are taken before their children and given back after them.
   void use(BlockId block);
   void unuse(BlockId block);
+  /// A hit that goes on from where a sequence of these users is now would need the block's pages of
+  /// window layers, though the sequence itself may see them no longer.
+  void need_window(BlockId block);
+  void unneed_window(BlockId block);
   /// A block served a hit, or (kWindow) the end of one.
   void credit(BlockId block, BlockPart part) { ++part_of(block, part).frequency; }
 
@@ -107,6 +112,7 @@ class BlockStore {
   void enqueue(BlockId block, BlockPart part);
   void dequeue(BlockId block, BlockPart part);
   void enqueue_window_if_cached(BlockId block);
+  void requeue_window(BlockId block);
 
   bool is_free_leaf(BlockId id) const;
   /// Queues a block or root that nobody needs any more, or removes it if it is of no use, and so

@@ -117,9 +117,7 @@ Result<SequenceId> KvManager::fork(SequenceId parent) {
   child.tables = from->tables;
   for (const PageTable& table : child.tables)
     for (const PageId page : table.ids()) impl_->pool.add_reference(page);
-  child.prefix = from->prefix;
-  if (child.prefix.shares()) impl_->blocks.use(child.prefix.root);
-  for (const BlockId block : child.prefix.chain) impl_->blocks.use(block);
+  fork_chain(*impl_, *from, child);
   return id;
 }
 
@@ -168,10 +166,13 @@ Status KvManager::truncate(SequenceId sequence, std::size_t length) {
     if (table.empty()) table.restart_at(length / page_size);
   }
   shorten_chain(*impl_, *state, pages_for(length, page_size));
-  if (state->prefix.shares()) state->prefix.tokens.resize(length);
   // The tail may be sealed or shared now. The next reservation reopens or copies it, so that
   // going back never needs memory.
   state->length = length;
+  if (state->prefix.shares()) {
+    state->prefix.tokens.resize(length);
+    update_needed(*impl_, *state);
+  }
   return {};
 }
 
@@ -182,9 +183,8 @@ void KvManager::release(SequenceId sequence) {
     return_slots(*impl_, *state);
     std::erase(impl_->live->sequences, sequence);
   }
-  // What is visible at the end of a sequence serves whoever goes on from there.
   SequencePrefix& prefix = state->prefix;
-  for (std::size_t i = first_window_page(*impl_, state->length); i < prefix.chain.size(); ++i)
+  for (std::size_t i = prefix.first_needed; i < prefix.chain.size(); ++i)
     impl_->blocks.credit(prefix.chain[i], BlockPart::kWindow);
   for (std::size_t layer = 0; layer < state->tables.size(); ++layer)
     for (const PageId page : state->tables[layer].ids()) impl_->blocks.drop_page(page, layer);

@@ -1,7 +1,6 @@
 // The part of KvManager that is about cached prefixes.
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "kv/kv_manager_impl.h"
@@ -23,14 +22,13 @@ std::size_t KvManager::adopt_prefix(SequenceId sequence, std::span<const TokenId
   QUIRE_CHECK(state != nullptr);
   QUIRE_CHECK(state->length == 0 && state->pending.n_tokens == 0);
   QUIRE_CHECK(state->prefix.shares());
-  FoundPrefix found =
+  const FoundPrefix found =
       find_prefix(*impl_, state->prefix.root, tokens, max_tokens, PrefixEnd::kAnywhere);
-  const std::size_t n_tokens = found.n_tokens;
-  adopt(*impl_, *state, std::move(found), tokens);
+  adopt(*impl_, *state, found, tokens);
   ++impl_->prefix_queries;
   impl_->prefix_query_tokens += std::min(tokens.size(), max_tokens);
-  impl_->prefix_hit_tokens += n_tokens;
-  return n_tokens;
+  impl_->prefix_hit_tokens += found.n_tokens;
+  return found.n_tokens;
 }
 
 Result<PrefixPin> KvManager::pin_prefix(std::string_view prefix_namespace,

@@ -38,6 +38,8 @@ struct SequencePrefix {
   std::vector<TokenId> tokens;  // committed and reserved
   std::vector<BlockId> chain;   // of every full page index; and of the last one, if it was taken
                                 // in part and not written to since
+  /// Index in the chain from which window layers matter to who goes on from its last whole block.
+  std::size_t first_needed = 0;
 
   bool shares() const { return root != kNoBlock; }
 };

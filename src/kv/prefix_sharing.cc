@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "kv/kv_arithmetic.h"
 
@@ -69,6 +68,12 @@ void adopt_layer(KvState& kv, SequenceState& sequence, std::size_t layer,
   }
 }
 
+void push_block(KvState& kv, SequencePrefix& prefix, BlockId block) {
+  kv.blocks.use(block);
+  kv.blocks.need_window(block);
+  prefix.chain.push_back(block);
+}
+
 /// The sequence's page of one span becomes the block's, or the other way round.
 void unite_page(KvState& kv, PageTable& table, std::size_t layer, std::size_t page_index,
                 BlockId block) {
@@ -120,11 +125,11 @@ std::size_t first_window_page(const KvState& kv, std::size_t length) {
   return first;
 }
 
-void adopt(KvState& kv, SequenceState& sequence, FoundPrefix found,
+void adopt(KvState& kv, SequenceState& sequence, const FoundPrefix& found,
            std::span<const TokenId> tokens) {
   if (found.n_tokens == 0) return;
   for (const BlockId block : found.blocks) {
-    kv.blocks.use(block);
+    push_block(kv, sequence.prefix, block);
     kv.blocks.credit(block, BlockPart::kBody);
   }
   for (std::size_t i = first_window_page(kv, found.n_tokens); i < found.blocks.size(); ++i)
@@ -134,29 +139,52 @@ void adopt(KvState& kv, SequenceState& sequence, FoundPrefix found,
   sequence.length = found.n_tokens;
   sequence.prefix.tokens.assign(tokens.begin(),
                                 tokens.begin() + static_cast<std::ptrdiff_t>(found.n_tokens));
-  sequence.prefix.chain = std::move(found.blocks);
+  update_needed(kv, sequence);
 }
 
 void publish(KvState& kv, SequenceState& sequence) {
   SequencePrefix& prefix = sequence.prefix;
-  for (std::size_t i = prefix.chain.size(); i < sequence.length / kv.page_size; ++i) {
+  const std::size_t n_full = sequence.length / kv.page_size;
+  if (prefix.chain.size() == n_full) return;
+  for (std::size_t i = prefix.chain.size(); i < n_full; ++i) {
     const auto tokens = std::span(prefix.tokens).subspan(i * kv.page_size, kv.page_size);
     const BlockId parent = i == 0 ? prefix.root : prefix.chain.back();
     const auto known = kv.blocks.index().find(parent, tokens);
     const BlockId block = known ? *known : kv.blocks.add(parent, tokens);
-    kv.blocks.use(block);
-    prefix.chain.push_back(block);
+    push_block(kv, prefix, block);
     for (std::size_t layer = 0; layer < sequence.tables.size(); ++layer)
       unite_page(kv, sequence.tables[layer], layer, i, block);
   }
+  update_needed(kv, sequence);
+}
+
+void fork_chain(KvState& kv, const SequenceState& parent, SequenceState& child) {
+  if (!parent.prefix.shares()) return;
+  child.prefix.root = parent.prefix.root;
+  child.prefix.tokens = parent.prefix.tokens;
+  kv.blocks.use(child.prefix.root);
+  for (const BlockId block : parent.prefix.chain) push_block(kv, child.prefix, block);
+  update_needed(kv, child);
 }
 
 void shorten_chain(KvState& kv, SequenceState& sequence, std::size_t n) {
   std::vector<BlockId>& chain = sequence.prefix.chain;
   while (chain.size() > n) {
+    if (chain.size() > sequence.prefix.first_needed) kv.blocks.unneed_window(chain.back());
     kv.blocks.unuse(chain.back());
     chain.pop_back();
   }
+  sequence.prefix.first_needed = std::min(sequence.prefix.first_needed, chain.size());
+}
+
+void update_needed(KvState& kv, SequenceState& sequence) {
+  SequencePrefix& prefix = sequence.prefix;
+  const std::size_t whole = sequence.length / kv.page_size * kv.page_size;
+  const std::size_t first = first_window_page(kv, whole);
+  for (; prefix.first_needed < first; ++prefix.first_needed)
+    kv.blocks.unneed_window(prefix.chain[prefix.first_needed]);
+  for (; prefix.first_needed > first; --prefix.first_needed)
+    kv.blocks.need_window(prefix.chain[prefix.first_needed - 1]);
 }
 
 }  // namespace quire

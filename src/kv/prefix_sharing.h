@@ -29,15 +29,21 @@ FoundPrefix find_prefix(const KvState& kv, BlockId root, std::span<const TokenId
 std::size_t pages_taken_by(const KvState& kv, const FoundPrefix& found);
 
 /// Makes the found prefix the beginning of an empty sequence in the same namespace.
-void adopt(KvState& kv, SequenceState& sequence, FoundPrefix found,
+void adopt(KvState& kv, SequenceState& sequence, const FoundPrefix& found,
            std::span<const TokenId> tokens);
 
 /// Makes every full span behind the chain of the sequence a block, or finds the equal block and
 /// puts its pages into the tables. All of these spans' pages must still be there.
 void publish(KvState& kv, SequenceState& sequence);
 
+/// Gives a fork, which has no chain yet, that of its parent.
+void fork_chain(KvState& kv, const SequenceState& parent, SequenceState& child);
+
 /// Gives the blocks at the end of the chain back until n are left.
 void shorten_chain(KvState& kv, SequenceState& sequence, std::size_t n);
+
+/// To be called when the length has changed, after the chain.
+void update_needed(KvState& kv, SequenceState& sequence);
 
 /// Where the last of `windows` starts to be seen after `length` tokens: the first page index that a
 /// hit of that length needs of any window layer.

@@ -11,6 +11,7 @@ SequenceSnapshot snapshot_of(SequenceId id, const SequenceState& sequence) {
   copy.id = id.value;
   copy.root = sequence.prefix.root;
   copy.chain = sequence.prefix.chain;
+  copy.first_needed = sequence.prefix.first_needed;
   copy.tokens = sequence.prefix.tokens;
   copy.length = sequence.length;
   copy.pending = sequence.pending.n_tokens;
@@ -33,6 +34,7 @@ BlockSnapshot snapshot_of(const KvState& kv, BlockId id) {
   copy.users = block.users;
   copy.body_pins = block.parts[0].pins;
   copy.window_pins = block.parts[1].pins;
+  copy.window_needs = block.window_needs;
   copy.body_queued = block.parts[0].queued;
   copy.window_queued = block.parts[1].queued;
   if (index.is_root(id)) return copy;

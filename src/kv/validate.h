@@ -32,6 +32,7 @@ struct BlockSnapshot {
   std::uint32_t users = 0;
   std::uint32_t body_pins = 0;
   std::uint32_t window_pins = 0;
+  std::uint32_t window_needs = 0;
   bool body_queued = false;
   bool window_queued = false;
 };
@@ -45,6 +46,7 @@ struct SequenceSnapshot {
   std::uint32_t id = 0;
   BlockId root = kNoBlock;
   std::vector<BlockId> chain;
+  std::size_t first_needed = 0;
   std::vector<TokenId> tokens;  // only if there is a root
   std::size_t length = 0;
   std::size_t pending = 0;  // tokens reserved and not committed

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kv/kv_arithmetic.h"
 #include "kv/validate.h"
 
 namespace quire {
@@ -16,6 +17,7 @@ namespace {
 struct Expected {
   std::size_t n_children = 0;
   std::uint32_t users = 0;
+  std::uint32_t window_needs = 0;
   std::uint32_t body_pins = 0;
   std::uint32_t window_pins = 0;
 };
@@ -103,7 +105,7 @@ class BlockChecker {
       return broken(13, "sequence {} of {} tokens has a chain of {} blocks", sequence.id,
                     sequence.length, n);
     for (std::size_t i = 0; i < n; ++i) QUIRE_RETURN_IF_ERROR(check_link(sequence, i));
-    return {};
+    return count_needs(sequence, full);
   }
 
   Status check_link(const SequenceSnapshot& sequence, std::size_t i) {
@@ -131,6 +133,21 @@ class BlockChecker {
     return {};
   }
 
+  /// A hit of all whole blocks needs what the most far-sighted window layer sees from there.
+  Status count_needs(const SequenceSnapshot& sequence, std::size_t n_full) {
+    std::size_t first = n_full;
+    for (const std::size_t window : kv_.windows)
+      if (window > 1)
+        first =
+            std::min(first, first_visible_position(n_full * kv_.page_size, window) / kv_.page_size);
+    if (sequence.first_needed != first)
+      return broken(14, "sequence {} needs pages of window layers from page {} on, not {}",
+                    sequence.id, first, sequence.first_needed);
+    for (std::size_t i = first; i < sequence.chain.size(); ++i)
+      ++expected_[sequence.chain[i]].window_needs;
+    return {};
+  }
+
   Status count_pins() {
     for (const PinSnapshot& pin : kv_.pins) {
       auto found = blocks_.find(pin.last);
@@ -153,6 +170,9 @@ class BlockChecker {
     if (block.body_pins != expected.body_pins || block.window_pins != expected.window_pins)
       return broken(14, "block {} counts {} and {} pins, {} and {} exist", block.id.value,
                     block.body_pins, block.window_pins, expected.body_pins, expected.window_pins);
+    if (block.window_needs != expected.window_needs)
+      return broken(14, "block {} counts {} that need its pages of window layers, {} do",
+                    block.id.value, block.window_needs, expected.window_needs);
     for (std::size_t layer = 0; layer < block.pages.size(); ++layer) {
       if (block.pages[layer] == kNoPage) continue;
       const bool pinned = (is_window(layer) ? block.window_pins : block.body_pins) > 0;
