@@ -15,9 +15,11 @@ constexpr std::size_t kSmallRead = 4u << 10;
 constexpr std::size_t kLargeRead = 64u << 10;
 /// What is kept of requests that are sent before the answer to the one before them.
 constexpr std::size_t kInboxBytes = 64u << 10;
-/// How long and how much is read from a client that was told that the connection ends: closing with
-/// unread bytes would reset it, and the client might lose the answer.
+/// What a client still sends after the last answer is read and thrown away, until it is silent for
+/// so long: closing with unread bytes would reset the connection, and the client, who reads when it
+/// has sent everything, would never see the answer.
 constexpr std::chrono::seconds kLinger{2};
+constexpr std::chrono::seconds kLingerInAll{30};
 
 std::string chunk_of(std::string_view body) {
   return fmt::format("{:x}\r\n{}\r\n", body.size(), body);
@@ -87,7 +89,7 @@ asio::awaitable<bool> Connection::send(std::string_view bytes) {
   co_return true;
 }
 
-/// The polite end, which gives the client the time to read the last answer.
+/// The polite end of a connection.
 asio::awaitable<void> Connection::linger() {
   if (!gone_) {
     discarding_ = true;
@@ -95,8 +97,13 @@ asio::awaitable<void> Connection::linger() {
     read_more();
     arm(kLinger);
     co_await transport_->shutdown();
-    const Clock::time_point deadline = Clock::now() + kLinger;
-    while (!gone_ && Clock::now() < deadline) co_await wait_until(deadline);
+    disarm();
+    const Clock::time_point end = Clock::now() + kLingerInAll;
+    for (bool silent = false; !gone_ && !silent;) {
+      const Clock::time_point deadline = std::min(end, Clock::now() + kLinger);
+      co_await wait_until(deadline);  // a read ends it early
+      silent = Clock::now() >= deadline;
+    }
   }
   lose_client();
 }

@@ -87,10 +87,12 @@ bool Exchange::gone() const {
 
 void Exchange::abandon() {
   {
+    std::function<void()> released;
     const std::lock_guard lock(mutex_);
     if (gone_ || state_ == State::kFinished) return;
     if (state_ == State::kStreaming) {
       state_ = State::kBroken;
+      released.swap(on_disconnect_);
       tell_connection();
       return;
     }

@@ -27,13 +27,13 @@ struct HttpLimits {
 
 /// One request at its end.
 struct RequestRecord {
-  std::string_view id;
-  std::string_view method;  // empty where the request was too malformed to have one
-  std::string_view path;
-  std::string_view route;  // as it was added to the router; empty where none matched
-  std::string_view tenant;
-  std::string_view remote;
-  std::string_view outcome;      // "ok", "disconnected", "too_slow", "dropped"
+  std::string_view id{};
+  std::string_view method{};  // empty where the request was too malformed to have one
+  std::string_view path{};
+  std::string_view route{};  // as it was added to the router; empty where none matched
+  std::string_view tenant{};
+  std::string_view remote{};
+  std::string_view outcome{};    // "ok", "disconnected", "too_slow", "dropped"
   int status = 0;                // 0: the client went before there was one
   std::uint64_t body_bytes = 0;  // of the answer
   double seconds = 0;            // from the first byte of the request to the last of the answer
