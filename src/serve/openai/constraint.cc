@@ -45,11 +45,12 @@ std::string read_schema(FieldReader& fields, std::string_view name, const Reques
 }
 
 // name, schema, strict, description; what a format of type json_schema consists of.
-JsonSchemaConstraint read_json_schema(FieldReader& fields, const RequestLimits& limits) {
-  JsonSchemaConstraint out;
+Constraint read_json_schema(FieldReader& fields, const RequestLimits& limits) {
+  Constraint out;
+  out.kind = Constraint::Kind::kJsonSchema;
   out.name = read_name(fields);
   fields.require("schema");
-  out.schema = read_schema(fields, "schema", limits);
+  out.source = read_schema(fields, "schema", limits);
   out.strict = fields.boolean("strict").value_or(false);
   fields.ignore("description", JsonKind::kText);  // for people: it is not in the prompt
   return out;
@@ -135,7 +136,7 @@ Constraint read_format(FieldReader& fields, std::string_view name, FormatStyle s
   format.require("type");
   const auto type = format.word("type", {"text", "json_object", "json_schema"});
   Constraint constraint;
-  if (type == "json_object") constraint = JsonObjectConstraint{};
+  if (type == "json_object") constraint.kind = Constraint::Kind::kJsonObject;
   if (type == "json_schema" && style == FormatStyle::kResponses)
     constraint = read_json_schema(format, options.limits);
   if (type == "json_schema" && style == FormatStyle::kChat) {
@@ -147,22 +148,24 @@ Constraint read_format(FieldReader& fields, std::string_view name, FormatStyle s
     }
   }
   format.done();
-  if (constraint.index() != 0 && !options.supports_constraints)
+  if (constraint.kind != Constraint::Kind::kNone && !options.supports_constraints)
     fields.unsupported(name, kNoConstraints);
   return constraint;
 }
 
 void read_constraint_extensions(FieldReader& fields, const RequestOptions& options,
                                 Constraint& constraint) {
-  const auto take = [&](std::string_view name, auto make) {
+  const auto take = [&](std::string_view name, Constraint::Kind kind) {
     auto text = fields.text(name);
     if (!text || !fits(fields, name, text->size(), options.limits)) return;
     if (!options.supports_constraints) fields.unsupported(name, kNoConstraints);
-    if (constraint.index() != 0) fields.unsupported(name, "the answer is constrained already");
-    constraint = make(std::move(*text));
+    if (constraint.kind != Constraint::Kind::kNone)
+      fields.unsupported(name, "the answer is constrained already");
+    constraint.kind = kind;
+    constraint.source = std::move(*text);
   };
-  take("regex", [](std::string text) { return RegexConstraint{std::move(text)}; });
-  take("grammar", [](std::string text) { return LarkConstraint{std::move(text)}; });
+  take("regex", Constraint::Kind::kRegex);
+  take("grammar", Constraint::Kind::kLark);
 }
 
 void read_tools(FieldReader& fields, const RequestOptions& options, StructureFields& out) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "serve/openai/json_reader.h"
@@ -11,20 +10,13 @@
 
 namespace quire::openai {
 
-struct JsonObjectConstraint {};
-struct JsonSchemaConstraint {
-  std::string name;
-  std::string schema;  // JSON text
-  bool strict = false;
+struct Constraint {
+  enum class Kind : std::uint8_t { kNone, kJsonObject, kJsonSchema, kRegex, kLark };
+  Kind kind = Kind::kNone;
+  std::string source;   // a JSON schema's text, a pattern or a grammar
+  std::string name;     // of a schema
+  bool strict = false;  // of a schema; it is followed either way
 };
-struct RegexConstraint {
-  std::string pattern;
-};
-struct LarkConstraint {
-  std::string grammar;
-};
-using Constraint = std::variant<std::monostate, JsonObjectConstraint, JsonSchemaConstraint,
-                                RegexConstraint, LarkConstraint>;
 
 struct ToolDefinition {
   std::string name;

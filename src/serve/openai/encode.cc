@@ -29,7 +29,13 @@ ApiResult<std::vector<TokenId>> encode_messages(const std::vector<Message>& mess
   }
   std::vector<ChatMessage> plain;
   plain.reserve(messages.size());
-  for (const Message& message : messages) plain.push_back({message.role, message.content});
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    if (!message.tool_calls.empty() || message.role == "tool")
+      return fail(invalid_field(item_path(param, i), "unsupported_value",
+                                "The model is not told of tools, nor of what they were asked."));
+    plain.push_back({message.role, message.content});
+  }
   auto ids = encode_chat(*model.tokenizer, **chat, plain, add_generation_prompt);
   if (ids) return std::move(*ids);
   ApiError error = refusal(ids.error());

@@ -92,8 +92,12 @@ ApiResult<PreparedRequest> prepare_chat(Endpoint endpoint, const std::string& na
 
 ApiResult<PreparedRequest> prepare(const ChatRequest& request, const ServedModel& model,
                                    const Caller& caller) {
-  return prepare_chat(Endpoint::kChat, request.model, request.messages, request.generation, model,
-                      caller);
+  if (!request.structure.tools.empty())
+    return fail(invalid_field("tools", "unsupported_value", "The model is not told of tools."));
+  QUIRE_ASSIGN_OR_RETURN(auto out, prepare_chat(Endpoint::kChat, request.model, request.messages,
+                                                request.generation, model, caller));
+  out.constraint = request.structure.constraint;
+  return out;
 }
 
 ApiResult<PreparedRequest> prepare(const CompletionRequest& request, const ServedModel& model,
@@ -103,6 +107,7 @@ ApiResult<PreparedRequest> prepare(const CompletionRequest& request, const Serve
   PreparedRequest out;
   out.shape = make_shape(Endpoint::kCompletions, request.generation, model);
   out.shape.echoes.clear();
+  out.constraint = request.constraint;
   out.generates = request.generation.max_tokens != 0;
   for (std::size_t i = 0; i < request.prompts.size(); ++i) {
     const PromptInput& input = request.prompts[i];

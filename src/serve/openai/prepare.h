@@ -55,13 +55,15 @@ struct ResponseShape {
 struct PreparedRequest {
   std::vector<ServiceRequest> requests;  // one for each prompt
   ResponseShape shape;
+  Constraint constraint;  // of every choice; whoever submits the requests has it enforced
   /// False: max_tokens was 0, and the answer is the prompt. The requests are not to be submitted
   /// (to the service 0 means no limit); answer_without_model() writes the response.
   bool generates = true;
 };
 
 /// Refused with both counts: a prompt that leaves no room to answer. A prompt that fits with less
-/// room than max_tokens has its max_tokens cut to the room.
+/// room than max_tokens has its max_tokens cut to the room. Tools, and messages with their calls,
+/// are refused: the template is not given them.
 ApiResult<PreparedRequest> prepare(const ChatRequest& request, const ServedModel& model,
                                    const Caller& caller);
 ApiResult<PreparedRequest> prepare(const CompletionRequest& request, const ServedModel& model,

@@ -18,13 +18,13 @@ json::value parse_schema(const std::string& text) {
 }
 
 json::value format_json(const Constraint& constraint) {
-  if (std::holds_alternative<JsonObjectConstraint>(constraint))
+  if (constraint.kind == Constraint::Kind::kJsonObject)
     return json::object{{"type", "json_object"}};
-  if (const auto* schema = std::get_if<JsonSchemaConstraint>(&constraint))
+  if (constraint.kind == Constraint::Kind::kJsonSchema)
     return json::object{{"type", "json_schema"},
-                        {"name", schema->name},
-                        {"schema", parse_schema(schema->schema)},
-                        {"strict", schema->strict}};
+                        {"name", constraint.name},
+                        {"schema", parse_schema(constraint.source)},
+                        {"strict", constraint.strict}};
   return json::object{{"type", "text"}};
 }
 
@@ -59,6 +59,7 @@ ApiResult<PreparedRequest> prepare(const ResponsesRequest& request, const Served
   QUIRE_ASSIGN_OR_RETURN(auto out,
                          prepare_chat(Endpoint::kResponses, request.model, request.messages,
                                       request.generation, model, caller));
+  out.constraint = request.constraint;
   out.shape.settings = settings(request, out.requests.front());
   return out;
 }

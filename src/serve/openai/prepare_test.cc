@@ -159,6 +159,60 @@ TEST(Prepare, AModelWithoutATemplateCannotChat) {
   EXPECT_TRUE(completion(model, R"("prompt":"a")"));
 }
 
+TEST(Prepare, WhatTheTemplateIsNotGivenIsRefused) {
+  const TestModel model;
+  RequestOptions options;
+  options.supports_constraints = true;
+  const auto param = [&](const std::string& members) {
+    const auto request = parse_chat("{" + members + "}", options);
+    EXPECT_TRUE(request) << request.error().message;
+    const auto prepared = prepare(*request, model.served, kCaller);
+    return prepared ? "" : prepared.error().param;
+  };
+  const std::string hello = R"("messages":[{"role":"user","content":"hi"}])";
+  EXPECT_EQ(param(hello + R"(,"tools":[{"type":"function","function":{"name":"f"}}])"), "tools");
+  EXPECT_EQ(param(R"("messages":[{"role":"assistant","tool_calls":[{"id":"c",
+                     "function":{"name":"f","arguments":"{}"}}]}])"),
+            "messages[0]");
+  EXPECT_EQ(param(R"("messages":[{"role":"tool","tool_call_id":"c","content":"7"}])"),
+            "messages[0]");
+  EXPECT_EQ(param(hello + R"(,"regex":"a+")"), "");
+}
+
+TEST(Prepare, AConstraintIsHandedOn) {
+  const TestModel model;
+  RequestOptions options;
+  options.supports_constraints = true;
+  const auto chat =
+      prepare(*parse_chat(R"({"messages":[{"role":"user","content":"hi"}],"regex":"a+"})", options),
+              model.served, kCaller);
+  const auto text = prepare(*parse_completion(R"({"prompt":"hi","grammar":"start: A"})", options),
+                            model.served, kCaller);
+  const auto response = prepare(
+      *parse_responses(R"({"input":"hi","text":{"format":{"type":"json_object"}}})", options),
+      model.served, kCaller);
+  ASSERT_TRUE(chat && text && response);
+  EXPECT_EQ(chat->constraint.kind, Constraint::Kind::kRegex);
+  EXPECT_EQ(text->constraint.kind, Constraint::Kind::kLark);
+  EXPECT_EQ(response->constraint.kind, Constraint::Kind::kJsonObject);
+  EXPECT_EQ(at(json::parse(response->shape.settings), "text.format.type"), "json_object");
+}
+
+TEST(Prepare, AResponseSaysWhatItWasMadeWith) {
+  const TestModel model;
+  const auto prepared = prepare(
+      *parse_responses(
+          R"({"input":"hi","instructions":"brief","temperature":0.5,"max_output_tokens":7})", {}),
+      model.served, kCaller);
+  ASSERT_TRUE(prepared);
+  EXPECT_EQ(spell(prepared->requests[0].prompt),
+            "<s>[system:brief]<|end|>[user:hi]<|end|>[assistant:");
+  const auto settings = json::parse(prepared->shape.settings);
+  EXPECT_EQ(at(settings, "instructions"), "brief");
+  EXPECT_EQ(at(settings, "temperature"), 0.5);
+  EXPECT_EQ(at(settings, "max_output_tokens"), 7);
+}
+
 TEST(Prepare, OnlyTheServedModelAnswers) {
   const TestModel model;
   EXPECT_TRUE(chat(model, R"(,"model":"tiny")"));

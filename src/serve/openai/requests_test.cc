@@ -51,7 +51,7 @@ TEST(ChatRequest, DefaultsAreOpenAis) {
   EXPECT_FALSE(fields.max_tokens);
   EXPECT_FALSE(fields.stream);
   EXPECT_FALSE(fields.include_usage);
-  EXPECT_EQ(request.structure.constraint.index(), 0u);
+  EXPECT_EQ(request.structure.constraint.kind, Constraint::Kind::kNone);
 }
 
 TEST(ChatRequest, FieldsArriveWhereTheyBelong) {
@@ -214,22 +214,25 @@ TEST(ChatRequest, MessagesOfToolsAreReadIfThereCanBeAny) {
 }
 
 TEST(ChatRequest, ConstraintsAreReadIfThereCanBeAny) {
+  using Kind = Constraint::Kind;
   const auto constraint = [](const std::string& rest) {
     return chat("," + rest, constrained()).structure.constraint;
   };
-  EXPECT_EQ(constraint(R"("response_format":{"type":"text"})").index(), 0u);
-  EXPECT_TRUE(std::holds_alternative<JsonObjectConstraint>(
-      constraint(R"("response_format":{"type":"json_object"})")));
+  EXPECT_EQ(constraint(R"("response_format":{"type":"text"})").kind, Kind::kNone);
+  EXPECT_EQ(constraint(R"("response_format":{"type":"json_object"})").kind, Kind::kJsonObject);
   const auto schema = constraint(R"("response_format":{"type":"json_schema","json_schema":{
       "name":"n","strict":true,"schema":{"type":"object","properties":{"b":{},"a":{}}}}})");
-  ASSERT_TRUE(std::holds_alternative<JsonSchemaConstraint>(schema));
+  EXPECT_EQ(schema.kind, Kind::kJsonSchema);
   // The order of properties is kept: it is the order of the answer.
-  EXPECT_EQ(std::get<JsonSchemaConstraint>(schema).schema,
-            R"({"type":"object","properties":{"b":{},"a":{}}})");
-  EXPECT_TRUE(std::get<JsonSchemaConstraint>(schema).strict);
-  EXPECT_EQ(std::get<RegexConstraint>(constraint(R"("regex":"a+")")).pattern, "a+");
-  EXPECT_EQ(std::get<LarkConstraint>(constraint(R"("grammar":"start: \"a\"")")).grammar,
-            "start: \"a\"");
+  EXPECT_EQ(schema.source, R"({"type":"object","properties":{"b":{},"a":{}}})");
+  EXPECT_EQ(schema.name, "n");
+  EXPECT_TRUE(schema.strict);
+  const auto regex = constraint(R"("regex":"a+")");
+  EXPECT_EQ(regex.kind, Kind::kRegex);
+  EXPECT_EQ(regex.source, "a+");
+  const auto grammar = constraint(R"("grammar":"start: \"a\"")");
+  EXPECT_EQ(grammar.kind, Kind::kLark);
+  EXPECT_EQ(grammar.source, "start: \"a\"");
 
   EXPECT_EQ(structure_fault(R"("response_format":{"type":"json_schema"})"),
             "response_format.json_schema");
