@@ -49,6 +49,30 @@ TEST(PagePool, CountsStatesThroughALife) {
   EXPECT_EQ(pool.n_free(), 3u);
 }
 
+TEST(PagePool, WhatOnlyABlockHasIsCached) {
+  PagePool pool = PagePool::create(64, 3).value();
+  const PageId page = pool.take();
+  pool.seal(page);
+  pool.attach(page, BlockId(7));
+  EXPECT_EQ(pool.page(page).state, PageState::kSealed);
+  pool.drop_reference(page);
+  EXPECT_EQ(pool.page(page).state, PageState::kCached);
+  EXPECT_EQ(pool.n_cached(), 1u);
+  EXPECT_EQ(pool.n_sealed(), 0u);
+  EXPECT_EQ(pool.n_free(), 2u);
+  pool.set_pinned(page, true);
+  EXPECT_EQ(pool.n_cached_pinned(), 1u);
+  pool.add_reference(page);
+  EXPECT_EQ(pool.page(page).state, PageState::kSealed);
+  EXPECT_EQ(pool.n_cached_pinned(), 0u);
+  pool.drop_reference(page);
+  EXPECT_EQ(pool.n_cached_pinned(), 1u);
+  pool.detach(page);
+  EXPECT_EQ(pool.n_free(), 3u);
+  EXPECT_EQ(pool.n_cached_pinned(), 0u);
+  EXPECT_EQ(pool.page(pool.take()).block, kNoBlock);
+}
+
 // A budget far above the machine's memory costs only address space until pages are used.
 TEST(PagePool, UnusedPagesCostNothing) {
   auto pool = PagePool::create(1 << 20, 1 << 20);  // 1 TiB
