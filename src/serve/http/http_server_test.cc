@@ -99,8 +99,6 @@ TEST(HttpServer, AnswersHeadAndOptions) {
 }
 
 TEST(HttpServer, EchoesValidRequestIdsAndMakesOthers) {
-  std::mutex mutex;
-  std::vector<std::string> seen;
   Router router;
   router.add("GET", "/id", [](const HttpRequest& request, const std::shared_ptr<Responder>& to) {
     to->respond(200, "text/plain", request.id);

@@ -14,6 +14,8 @@ namespace {
 namespace beast = boost::beast;
 using boost::system::error_code;
 
+constexpr std::size_t kLastChunk = 5;
+
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
@@ -97,6 +99,9 @@ RequestParser::State RequestParser::feed(std::string& inbox) {
     started_ = used < inbox.size();
   }
   while (used < inbox.size() && (state_ == State::kHead || state_ == State::kBody)) {
+    // Beast counts on the last chunk being there with its end, "0\r\n\r\n". Whatever else has
+    // fewer bytes left is followed by that.
+    if (state_ == State::kBody && sink_->chunked() && inbox.size() - used < kLastChunk) break;
     error_code ec;
     const std::size_t n = sink_->put({inbox.data() + used, inbox.size() - used}, ec);
     used += n;
