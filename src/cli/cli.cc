@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   quire run model.gguf -p "Why is the sky blue?"     stream an answer
   quire run model.gguf --chat                        hold a conversation
+  quire serve model.gguf                             serve OpenAI's protocol
   quire inspect model.gguf                           what is in the file
   echo -n "Hello" | quire tokenize model.gguf        text to token ids
   quire eval model.gguf --text book.txt              perplexity on a text
@@ -104,9 +105,9 @@ CommandLine::CommandLine()
   app->get_formatter()->column_width(34);
   app->get_formatter()->label("REQUIRED", "");
   app->footer(kExamples);
-  commands = {add_run_command(*app),        add_inspect_command(*app), add_tokenize_command(*app),
-              add_detokenize_command(*app), add_eval_command(*app),    add_bench_command(*app),
-              add_completions_command(*app)};
+  commands = {add_run_command(*app),      add_serve_command(*app),      add_inspect_command(*app),
+              add_tokenize_command(*app), add_detokenize_command(*app), add_eval_command(*app),
+              add_bench_command(*app),    add_completions_command(*app)};
 }
 
 CommandLine::~CommandLine() = default;

@@ -28,6 +28,7 @@ Command add_tokenize_command(CLI::App& root);
 Command add_detokenize_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
 Command add_bench_command(CLI::App& root);
+Command add_serve_command(CLI::App& root);
 Command add_completions_command(CLI::App& root);
 
 }  // namespace quire

@@ -57,7 +57,12 @@ Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& sp
               : std::min(options.context, layer.window + options.prefill_chunk + options.page_size);
       pages += pages_for(span, options.page_size) + 1;
     }
-    options.kv_memory = std::min(pages * kv_page_bytes(config), available_memory() / 2);
+    // In doubles, which no product wraps.
+    const double wanted = static_cast<double>(pages) * static_cast<double>(kv_page_bytes(config)) *
+                          static_cast<double>(options.kv_sequences);
+    const std::uint64_t most = available_memory() / 2;
+    options.kv_memory =
+        wanted < static_cast<double>(most) ? static_cast<std::uint64_t>(wanted) : most;
   }
   return options;
 }

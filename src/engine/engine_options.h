@@ -20,7 +20,7 @@ Status check_options(const EngineOptions& options);
 Status check_weights_fit(const GgufFile& file, Precision precision, std::uint64_t available);
 
 /// Fills in what the model decides: context, threads and KV memory. The KV memory chosen for the
-/// user is what one sequence of `context` tokens needs, but at most half of
+/// user is what kv_sequences of `context` tokens need, but at most half of
 /// what available_memory() says.
 Result<EngineOptions> resolve_options(EngineOptions options, const ModelSpec& spec);
 
