@@ -111,7 +111,6 @@ struct Answer {
   std::string text;
   json::value logprobs = nullptr;
   std::string reason;
-  friend bool operator==(const Answer&, const Answer&) = default;
 };
 struct Whole {
   std::vector<Answer> answers;
