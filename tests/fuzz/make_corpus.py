@@ -109,11 +109,30 @@ def seeds() -> dict[str, bytes]:
     return out
 
 
-def main() -> None:
-    folder = Path(sys.argv[1]) / "gguf"
+def request_seeds() -> dict[str, bytes]:
+    """HTTP requests; the first byte says into pieces of what size they are cut."""
+    host = b"Host: h\r\n"
+    post = b"POST / HTTP/1.1\r\n" + host
+    requests = {
+        "query": b"GET /a%20b?x=1&y=+%26 HTTP/1.1\r\n" + host + b"\r\n",
+        "length": post + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\nhelloGET",
+        "chunks": post + b"Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\n",
+        "old": b"OPTIONS * HTTP/1.0\r\nConnection: close, keep-alive\r\nUpgrade: h2c\r\n\r\n",
+        "folded": b"GET http://h/ HTTP/1.1\r\n" + host + b"a: b\r\n c\r\n\r\n",
+    }
+    return {name: b"\3" + data for name, data in requests.items()}
+
+
+def write(folder: Path, suffix: str, data: dict[str, bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, data in seeds().items():
-        (folder / f"{name}.gguf").write_bytes(data)
+    for name, seed in data.items():
+        (folder / f"{name}{suffix}").write_bytes(seed)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    write(folder / "gguf", ".gguf", seeds())
+    write(folder / "request_parser", "", request_seeds())
 
 
 if __name__ == "__main__":
