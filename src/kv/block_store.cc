@@ -46,9 +46,9 @@ BlockId BlockStore::open_namespace(std::string_view name) {
 }
 
 BlockId BlockStore::add(BlockId parent, std::span<const TokenId> tokens) {
+  QUIRE_CHECK(blocks_[parent.value].users > 0);  // so that it is not queued to be reclaimed
   const BlockId id = index_.insert(parent, tokens);
   make_room_for(id);
-  dequeue(parent, BlockPart::kBody);  // no leaf any more
   credit(id, BlockPart::kBody);
   return id;
 }

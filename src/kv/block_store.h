@@ -53,7 +53,7 @@ class BlockStore {
 
   /// Sequences open and close their namespace, which is forgotten with its last use.
   BlockId open_namespace(std::string_view name);
-  /// A new block without pages.
+  /// A new block without pages, below one that the caller uses.
   BlockId add(BlockId parent, std::span<const TokenId> tokens);
   /// Gives a block the sealed page of one layer, which it lacks.
   void give_page(BlockId block, std::size_t layer, PageId page);
