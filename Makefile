@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 MODEL ?= smollm2
 PROMPT ?= Explain in three sentences why a language model keeps a cache of keys and values.
 ARGS ?=
+ONCE ?=
+PORT ?= 8080
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 300
 # The micro-benchmarks that `make bench-kernels` runs; all of them (KERNELS=.) take a quarter of an hour.
@@ -14,7 +16,7 @@ KERNELS ?= gemv/.*/(Q4_1|Q8_0)/1536
 # What a person types is passed on to the letter: a $ in a prompt is no variable of make.
 override PROMPT := $(value PROMPT)
 override ARGS := $(value ARGS)
-export MODEL PROMPT ARGS
+export MODEL PROMPT ARGS ONCE PORT
 
 BUILD_DIR := build/release
 PYTEST := .venv/bin/python -m pytest -q -p no:cacheprovider
@@ -24,9 +26,9 @@ ONLY_NEWS := grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +\#[0-9]+: .* Passe
 
 # What reads bytes from outside, and what hands memory out: these run under the address and
 # undefined-behaviour sanitizers.
-PARSER_TESTS := base text kv sample model
+PARSER_TESTS := base text kv sample model serve
 # Whatever has threads runs under the thread sanitizer.
-THREAD_TESTS := base model engine
+THREAD_TESTS := base model engine serve
 
 .PHONY: help run build test test-cpp test-neon test-python sanitize tsan fuzz lint format bench bench-plot bench-kernels oracle
 .PHONY: completions install setup models clean
@@ -35,7 +37,7 @@ help: ## list the targets
 	@echo 'usage: make TARGET [VARIABLE=value ...]'; echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: ## install, build and fetch what is missing, then answer PROMPT="..." with MODEL=smollm2|gemma3|FILE (ARGS="-n 64 --temp 0")
+run: ## install, build and fetch what is missing, then serve MODEL=smollm2|gemma3|FILE and answer PROMPT="..." (ONCE=1: and end; PORT=8080, ARGS="--kv-memory 1GiB")
 	@tools/run
 
 build: ## build the release binary, build/release/bin/quire

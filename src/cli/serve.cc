@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "cli/config_file.h"
 #include "cli/console.h"
 #include "cli/flags.h"
 #include "cli/load.h"
@@ -30,6 +31,7 @@ most, then the environment, then the file. --print-config writes such a file.)";
 struct ServeFlags {
   EngineFlags engine;
   ServeOptions serve;
+  std::string config;
   std::string api_key_file;
   std::string scheduler = "continuous";
   std::string allocation = "paged";
@@ -96,10 +98,13 @@ Result<ServeOptions> resolve(const ServeFlags& flags) {
   return options;
 }
 
-int serve(const ServeFlags& flags, const CLI::App& app) {
+int serve(const ServeFlags& flags, CLI::App& app) {
+  if (!flags.config.empty())
+    if (const auto read = read_config(app, flags.config); !read)
+      return usage_error("{}", read.error().message);
   if (flags.print_config) {
     Output out;
-    out.write(app.config_to_str(/*default_also=*/true, /*write_description=*/true));
+    out.write(write_config(app));
     return out.finish();
   }
   auto options = resolve(flags);
@@ -221,7 +226,10 @@ Command add_serve_command(CLI::App& root) {
       ->type_name("NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
-  app->set_config("--config", "", "Read options from a TOML file")->type_name("FILE");
+  app->add_option("--config", flags->config, "Read options from a TOML file")
+      ->type_name("FILE")
+      ->configurable(false)
+      ->envname("QUIRE_CONFIG");
   app->add_flag("--print-config", flags->print_config, "Write the options as a TOML file, and end")
       ->configurable(false);
   app->footer(kHelp);

@@ -56,9 +56,8 @@ ServiceStats Batch::stats() const {
   ServiceStats out = stats_;
   out.kv = engine_.kv().stats();
   out.running = running_.size();
-  const auto preempted = std::ranges::count_if(waiting_, [&](const auto& entry) {
-    return members_.at(entry.second).branch != nullptr;
-  });
+  const auto preempted = std::ranges::count_if(
+      waiting_, [&](const auto& entry) { return members_.at(entry.second).branch != nullptr; });
   out.waiting = queued_ + static_cast<std::size_t>(preempted);
   return out;
 }
@@ -130,9 +129,11 @@ std::vector<SchedSequence> Batch::waiting_view() const {
                                                              tokens.size() + asked.max_tokens);
     sequence.n_branches = n_branches;
     if (options_.prefix_cache && (branch == nullptr || branch->may_adopt)) {
-      const auto match = engine_.kv().match_prefix(asked.tenant, tokens, tokens.size() - 1);
+      const auto match =
+          engine_.kv().match_prefix(asked.cache_namespace, tokens, tokens.size() - 1);
       sequence.length = match.n_tokens;
       sequence.own_pages = match.reclaimable_pages;
+      sequence.shares_tail = true;  // its last page, if the prefix ends in one
     }
   }
   return view;
@@ -189,7 +190,7 @@ void Batch::admit(SchedId id) {
   }
   const auto tokens = branch->tokens();
   if (options_.prefix_cache) {
-    branch->sequence = engine_.add_sequence(asked.tenant);
+    branch->sequence = engine_.add_sequence(asked.cache_namespace);
     if (branch->may_adopt)
       branch->length = engine_.adopt_prefix(*branch->sequence, tokens, tokens.size() - 1);
   } else {

@@ -35,9 +35,10 @@ struct ServiceRequest {
   std::size_t n = 1;                       // choices
   std::size_t best_of = 1;  // >= n: so many are generated, the n likeliest are given out at the end
   std::int32_t priority = 0;  // smaller first
-  /// Who may share cached prefixes with whom, and whose limits count. Never a client's own words
-  /// alone: the server makes it from the key that was checked, and the client's salt.
-  std::string tenant;
+  std::string tenant;         // whose limits count
+  /// Who may share cached prefixes with whom. Never a client's own words alone: the server makes it
+  /// from the key that was checked, and the client's salt.
+  std::string cache_namespace;
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 

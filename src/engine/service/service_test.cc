@@ -113,15 +113,15 @@ TEST(Service, ARepeatedPromptIsFoundAndAnsweredAlike) {
   }
 }
 
-TEST(Service, TenantsDoNotShare) {
+TEST(Service, NamespacesDoNotShare) {
   const auto engine = load(tiny_options(kLlama));
   const auto service = Service::start(*engine, {});
   ServiceRequest request = asking(tagged_tokens(100, 3), 4);
-  for (const char* tenant : {"", "a", "b", "ab"}) {
-    request.tenant = tenant;
+  for (const char* name : {"", "a", "b", "ab"}) {
+    request.cache_namespace = name;
     const auto sink = submit(*service, request);
     sink->wait();
-    EXPECT_EQ(sink->usage().cached_tokens, 0u) << tenant;
+    EXPECT_EQ(sink->usage().cached_tokens, 0u) << name;
   }
 }
 
@@ -250,6 +250,23 @@ TEST(Service, AFullQueueIsBusy) {
       service->submit(asking(tagged_tokens(10, 4), 1), std::make_shared<CollectingSink>());
   ASSERT_FALSE(id);
   EXPECT_EQ(id.error().code, ErrorCode::kBusy);
+}
+
+TEST(Service, OneTenantDoesNotTakeEverything) {
+  const auto engine = load(tiny_options(kLlama));
+  const auto service =
+      Service::start(*engine, {.planner = {.max_running = 8}, .max_per_tenant = 2});
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (std::size_t i = 0; i < 6; ++i) {
+    ServiceRequest request = asking(tagged_tokens(10, i), 60);
+    request.tenant = i < 5 ? "a" : "b";
+    sinks.push_back(submit(*service, request));
+  }
+  sinks[5]->wait();  // the last to come, of another tenant
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < 5; ++i) ended += sinks[i]->ended();
+  EXPECT_LE(ended, 2u);
+  for (const auto& sink : sinks) sink->wait();
 }
 
 TEST(Service, ADeadlineEndsARequest) {

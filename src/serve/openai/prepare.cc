@@ -45,7 +45,8 @@ ApiResult<ServiceRequest> to_service(const GenerationFields& fields, std::vector
   out.n = fields.n;
   out.best_of = fields.best_of;
   out.priority = fields.priority;
-  out.tenant = cache_tenant(caller.tenant, fields.cache_salt);
+  out.tenant = caller.tenant;
+  out.cache_namespace = cache_namespace(caller.tenant, fields.cache_salt);
   return out;
 }
 
@@ -67,7 +68,7 @@ ResponseShape make_shape(Endpoint endpoint, const GenerationFields& fields,
 
 }  // namespace
 
-std::string cache_tenant(std::string_view tenant, std::string_view salt) {
+std::string cache_namespace(std::string_view tenant, std::string_view salt) {
   return salt.empty() ? std::string(tenant)
                       : fmt::format("{}\n{}\n{}", tenant, tenant.size(), salt);
 }

@@ -81,7 +81,7 @@ ApiResult<std::string> tokenize(const TokenizeRequest& request, const ServedMode
 ApiResult<std::string> detokenize(const DetokenizeRequest& request, const ServedModel& model);
 
 /// The namespace of cached prefixes: no two pairs have the same.
-std::string cache_tenant(std::string_view tenant, std::string_view salt);
+std::string cache_namespace(std::string_view tenant, std::string_view salt);
 
 // For the functions above.
 

@@ -62,7 +62,8 @@ TEST(Prepare, FieldsReachTheService) {
   EXPECT_EQ(request.sampling.temperature, 0.5f);
   EXPECT_TRUE(request.ignore_eos);
   EXPECT_EQ(request.sampling.n_logprobs, 4u);
-  EXPECT_EQ(request.tenant, cache_tenant("key1", "pepper"));
+  EXPECT_EQ(request.tenant, "key1");
+  EXPECT_EQ(request.cache_namespace, cache_namespace("key1", "pepper"));
   EXPECT_TRUE(Sampler::create(request.sampling, model.tokenizer.vocab_size()));
   EXPECT_EQ(chat(model, "")->requests[0].sampling.seed, 77u);
 }
@@ -71,7 +72,7 @@ TEST(Prepare, NoTwoCallersShareACacheByTheirWords) {
   std::set<std::string> names;
   for (const char* tenant : {"", "a", "a\n", "a\n1", "ab", "1\nb"})
     for (const char* salt : {"", "a", "b", "\n", "1\nb", "ab\n2\n", "\n1\nb"})
-      EXPECT_TRUE(names.insert(cache_tenant(tenant, salt)).second) << tenant << '|' << salt;
+      EXPECT_TRUE(names.insert(cache_namespace(tenant, salt)).second) << tenant << '|' << salt;
 }
 
 TEST(Prepare, APromptThatLeavesNoRoomIsRefusedWithBothCounts) {
