@@ -4,7 +4,7 @@
 // tokens up to it. Whatever was adopted, copied, evicted or flushed, every slot that a sequence may
 // see must hold what its own tokens say.
 
-#include <rapidcheck/gtest.h>
+#include <rapidcheck.h>
 
 #include <algorithm>
 #include <array>
