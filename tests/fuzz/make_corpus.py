@@ -1,6 +1,6 @@
 """Seeds for the fuzz targets: small files that are right, and the known ways to be wrong.
 
-    python3 tests/fuzz/make_corpus.py FOLDER     # writes FOLDER/gguf/*.gguf
+    python3 tests/fuzz/make_corpus.py FOLDER     # writes FOLDER/gguf/*.gguf and FOLDER/request_parser/*
 
 Needs nothing but Python. The layout is GGUF's specification: header, key-value records, tensor
 records, padding, data; little endian.

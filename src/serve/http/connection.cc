@@ -21,6 +21,13 @@ Reply too_many_connections(std::size_t limit) {
       {{"Retry-After", "1"}});
 }
 
+Reply too_many_bytes() {
+  return error_reply(
+      503, "too_many_bodies",
+      "The bodies that this server is receiving take all the memory it has for them.",
+      {{"Retry-After", "1"}});
+}
+
 /// How long a connection beyond the limit may take to say what it wants.
 constexpr std::chrono::seconds kRefusalTimeout{1};
 
@@ -202,10 +209,15 @@ asio::awaitable<std::optional<Reply>> Connection::read_body(RequestParser& parse
     const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return std::nullopt;
   }
+  CountedBody body(*core_);
   for (;;) {
     const RequestParser::State state = parser.feed(inbox_);
     if (state == RequestParser::State::kFailed) co_return parser.failure();
     if (state == RequestParser::State::kDone || gone_) co_return std::nullopt;
+    if (!body.grow_to(parser.request().body.size())) {
+      std::string().swap(parser.request().body);
+      co_return too_many_bytes();
+    }
     if (Clock::now() >= deadline)
       co_return error_reply(408, "request_timeout",
                             fmt::format("The body of the request was not complete after {} s.",

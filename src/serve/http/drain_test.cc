@@ -96,8 +96,7 @@ TEST(Drain, AnswersNewRequestsOfOpenConnectionsWith503) {
   open.request("GET", "/hello");
   EXPECT_EQ(open.response().status, 200);
   half.send("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nha");
-  half.send("");
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(eventually([&] { return server->connections() == 2; }));
   server->drain();
   open.request("GET", "/hello");
   const ClientResponse response = open.response();

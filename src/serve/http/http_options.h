@@ -17,7 +17,8 @@ class ApiKeys;
 struct HttpLimits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 16u << 20;
-  std::size_t unsent_bytes = 1u << 20;  // of a stream, waiting for a slow reader
+  std::size_t receiving_bytes = 256u << 20;  // of all bodies that are not yet complete
+  std::size_t unsent_bytes = 1u << 20;       // of a stream, waiting for a slow reader
   std::size_t connections = 4096;
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte to the end of the head
   std::chrono::milliseconds body_timeout{60'000};    // for the whole body

@@ -1,5 +1,6 @@
 // What a client may cost, over real sockets.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <fstream>
 #include <string>
@@ -51,6 +52,28 @@ TEST(Limits, AnAnnouncedGigabyteIs413BeforeItIsSent) {
     EXPECT_EQ(client.response().status, 413);
     EXPECT_TRUE(client.at_end());
   }
+}
+
+TEST(Limits, BodiesOnTheirWayAreLimitedTogether) {
+  HttpServerOptions options;
+  options.limits.receiving_bytes = 1'000'000;
+  const auto server = testing::serve(testing::simple_routes(), options);
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n\r\n";
+  const std::string most(700'000, 'x'), rest(100'000, 'y');
+  Client clients[] = {Client(server->port()), Client(server->port())};
+  for (Client& client : clients) client.send(head + most);
+  // Either may be the one too many.
+  pollfd answered[] = {{clients[0].fd(), POLLIN, 0}, {clients[1].fd(), POLLIN, 0}};
+  ASSERT_GT(::poll(answered, 2, 20'000), 0);
+  const std::size_t loser = answered[0].revents != 0 ? 0 : 1;
+  const ClientResponse refused = clients[loser].response();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.body.find("too_many_bodies"), std::string::npos);
+  clients[1 - loser].send(rest);
+  EXPECT_EQ(clients[1 - loser].response().body, most + rest);
+  Client third(server->port());
+  third.request("POST", "/echo", most + rest);
+  EXPECT_EQ(third.response().body, most + rest);
 }
 
 // Who sends it all before reading gets the answer too, and nothing of it is kept.
@@ -118,10 +141,11 @@ TEST(Limits, ASlowHeadIs408) {
 TEST(Limits, WhoSaysNothingIsClosedWithoutAWord) {
   HttpServerOptions options;
   options.limits.header_timeout = std::chrono::milliseconds(50);
+  const auto impatient = testing::serve(testing::simple_routes(), options);
+  EXPECT_TRUE(Client(impatient->port()).at_end());
+  options.limits = {};
   options.limits.idle_timeout = std::chrono::milliseconds(50);
   const auto server = testing::serve(testing::simple_routes(), options);
-  Client silent(server->port());
-  EXPECT_TRUE(silent.at_end());
   Client idle(server->port());
   idle.request("GET", "/hello");
   EXPECT_EQ(idle.response().status, 200);

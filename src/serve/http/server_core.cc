@@ -26,6 +26,19 @@ std::size_t ServerCore::answers() const {
   return answers_;
 }
 
+bool ServerCore::grow_body(std::size_t before, std::size_t after) {
+  const std::lock_guard lock(mutex_);
+  receiving_ -= before;
+  if (receiving_ + after > options.limits.receiving_bytes) return false;
+  receiving_ += after;
+  return true;
+}
+
+void ServerCore::end_body(std::size_t n_bytes) {
+  const std::lock_guard lock(mutex_);
+  receiving_ -= n_bytes;
+}
+
 void ServerCore::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
   connections_.emplace(connection.get(), connection);

@@ -34,6 +34,11 @@ class ServerCore {
   bool wait_for_answers(std::chrono::steady_clock::time_point deadline);
   std::size_t answers() const;
 
+  /// A body that is on its way has grown. False if there is no room for that among all bodies: then
+  /// none of it counts any longer, so that the next to grow does not fail too.
+  bool grow_body(std::size_t before, std::size_t after);
+  void end_body(std::size_t n_bytes);
+
   void add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
   std::size_t connections() const;
@@ -45,6 +50,7 @@ class ServerCore {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t answers_ = 0;
+  std::size_t receiving_ = 0;  // bytes of bodies that are on their way
   std::unordered_map<const Connection*, std::weak_ptr<Connection>> connections_;
 };
 
@@ -58,6 +64,25 @@ class CountedAnswer {
 
  private:
   ServerCore& core_;
+};
+
+/// A body that grows until its request is complete.
+class CountedBody {
+ public:
+  explicit CountedBody(ServerCore& core) : core_(core) {}
+  ~CountedBody() { core_.end_body(n_bytes_); }
+  CountedBody(const CountedBody&) = delete;
+  CountedBody& operator=(const CountedBody&) = delete;
+
+  bool grow_to(std::size_t n_bytes) {
+    const bool fits = core_.grow_body(n_bytes_, n_bytes);
+    n_bytes_ = fits ? n_bytes : 0;
+    return fits;
+  }
+
+ private:
+  ServerCore& core_;
+  std::size_t n_bytes_ = 0;
 };
 
 }  // namespace quire::http

@@ -163,7 +163,7 @@ TEST_F(Tls, NoticesThatAClientLeaves) {
 }
 
 TEST_F(Tls, SurvivesWhoSpeaksAnotherProtocolOrNone) {
-  options_.limits.header_timeout = std::chrono::milliseconds(100);
+  options_.limits.header_timeout = std::chrono::milliseconds(1500);
   const auto server = testing::serve(testing::simple_routes(), options_);
   Client plain(server->port()), silent(server->port());
   plain.request("GET", "/hello");
