@@ -30,7 +30,8 @@ struct Truncation {
   float min_p = 0.0f;        // 0: off
 };
 
-/// What is left of a distribution: token candidates[i] has probability weights[i] / total.
+/// What is left of a distribution: token candidates[i] has probability weights[i] / total. Without
+/// candidates nothing was cut, and weights[i] is that of token i, 0 for a forbidden one.
 struct Shortlist {
   std::vector<Candidate> candidates;
   std::vector<double> weights;
@@ -38,7 +39,7 @@ struct Shortlist {
 };
 
 /// temperature -> top-k -> top-p -> min-p, as docs/sampling.md defines them. `max` is the largest
-/// logit, finite. Sorted best first, unless neither top-k nor top-p cut anything: then by id.
+/// logit, finite. Candidates are sorted best first, unless only min-p cut: then by id.
 void shortlist(std::span<const float> logits, float max, const Truncation& truncation,
                Shortlist& out);
 

@@ -58,8 +58,11 @@ std::vector<Probability> ours(const std::vector<float>& logits, const Truncation
   Shortlist list;
   shortlist(logits, *std::max_element(logits.begin(), logits.end()), t, list);
   std::vector<Probability> out;
-  for (std::size_t i = 0; i < list.candidates.size(); ++i) {
-    out.push_back({list.candidates[i].token, list.weights[i] / list.total});
+  const bool uncut = list.candidates.empty();
+  for (std::size_t i = 0; i < list.weights.size(); ++i) {
+    if (uncut && list.weights[i] == 0) continue;  // forbidden, or nearly
+    const TokenId token = uncut ? static_cast<TokenId>(i) : list.candidates[i].token;
+    out.push_back({token, list.weights[i] / list.total});
   }
   return out;
 }

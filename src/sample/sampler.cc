@@ -150,6 +150,7 @@ TokenId Sampler::draw(std::span<const float> logits, float max) {
     mass += shortlist_.weights[i];
     if (mass > goal) break;
   }
+  if (shortlist_.candidates.empty()) return static_cast<TokenId>(chosen);
   return shortlist_.candidates[chosen].token;
 }
 
