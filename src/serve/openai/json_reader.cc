@@ -102,7 +102,8 @@ std::optional<std::int64_t> to_integer(const json::value& value, const std::stri
     above = true;
     got = fmt::format("{}", *u);
   } else if (const auto* x = value.if_double(); x && (std::trunc(*x) == *x || std::isinf(*x))) {
-    if (*x >= -kTwoTo63 && *x < kTwoTo63) {
+    // -2^63 itself would come as an int64: as a double it is an integer below that, rounded.
+    if (*x > -kTwoTo63 && *x < kTwoTo63) {
       number = static_cast<std::int64_t>(*x);
       if (number >= min && number <= max) return number;
     }

@@ -43,12 +43,12 @@ TEST(JsonReader, IntegersHaveATypeAndARange) {
     EXPECT_EQ(code_of(bad, small), "integer_below_min_value") << bad;
 
   const auto all = [](FieldReader& fields) { fields.integer("x", kMin64, kMax64); };
-  for (const char* good :
-       {"9223372036854775807", "-9223372036854775808", "-9.223372036854775808e18"})
+  for (const char* good : {"9223372036854775807", "-9223372036854775808", "-9.2e18"})
     EXPECT_EQ(code_of(good, all), "") << good;
   for (const char* bad : {"9223372036854775808", "9.223372036854775808e18"})
     EXPECT_EQ(code_of(bad, all), "integer_above_max_value") << bad;
-  EXPECT_EQ(code_of("-9223372036854777856", all), "integer_below_min_value");
+  for (const char* bad : {"-9223372036854777856", "-9223372036854775809"})
+    EXPECT_EQ(code_of(bad, all), "integer_below_min_value") << bad;
 }
 
 TEST(JsonReader, DecimalsHaveATypeAndARange) {
