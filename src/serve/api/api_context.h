@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "engine/engine.h"
 #include "engine/service/service.h"
@@ -36,6 +37,8 @@ struct Context {
 
 inline constexpr std::string_view kJson = "application/json";
 
+/// Says when to come again to whom there is no room for.
+void respond(Responder& responder, int http_status, std::string body);
 void respond(Responder& responder, const openai::ApiError& error);
 /// Runs `work` later, or answers that too much is going on.
 void run_later(Context& context, std::shared_ptr<Responder> responder, std::function<void()> work);

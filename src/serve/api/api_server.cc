@@ -14,10 +14,14 @@
 namespace quire {
 namespace api {
 
-void respond(Responder& responder, const openai::ApiError& error) {
+void respond(Responder& responder, int http_status, std::string body) {
   HttpHeaders headers;
-  if (error.http_status == 429 || error.http_status == 503) headers.push_back({"Retry-After", "1"});
-  responder.respond(error.http_status, kJson, openai::to_json(error), std::move(headers));
+  if (http_status == 429 || http_status == 503) headers.push_back({"Retry-After", "1"});
+  responder.respond(http_status, kJson, std::move(body), std::move(headers));
+}
+
+void respond(Responder& responder, const openai::ApiError& error) {
+  respond(responder, error.http_status, openai::to_json(error));
 }
 
 void run_later(Context& context, std::shared_ptr<Responder> responder, std::function<void()> work) {

@@ -50,7 +50,7 @@ ApiResult<std::shared_ptr<const Grammar>> compile(const Context& context,
 openai::ResponseOutput send_to(std::shared_ptr<Responder> responder) {
   return [responder = std::move(responder), streaming = false](openai::ResponsePart part) mutable {
     if (!part.event_stream) {
-      responder->respond(part.http_status, kJson, std::move(part.bytes));
+      respond(*responder, part.http_status, std::move(part.bytes));
       return;
     }
     if (!streaming) {
