@@ -12,8 +12,12 @@ class RawClient:
         self.socket.settimeout(60)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.connect(server.address)
         self.received = bytearray()
+        try:
+            self.socket.connect(server.address)
+        except OSError:
+            self.socket.close()
+            raise
         if path:
             self.post(path, body, headers)
 
