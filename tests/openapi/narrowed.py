@@ -61,3 +61,13 @@ def agree(body):
     constraints = [name for name in ("grammar", "regex", "response_format", "text") if name in given]
     for name in constraints[1:]:
         del body[name]
+
+
+def is_a_hair_beyond(value):
+    """Whether there is a number next to a round one: the server reads the last bit of a decimal's
+    53 as it likes, so that nobody can say on which side of a limit it is."""
+    if isinstance(value, dict):
+        return any(map(is_a_hair_beyond, value.values()))
+    if isinstance(value, list):
+        return any(map(is_a_hair_beyond, value))
+    return isinstance(value, float) and value != float(f"{value:.13g}") == round(value, 2)
