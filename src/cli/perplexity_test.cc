@@ -91,6 +91,9 @@ class BigramEngine : public Engine {
   }
   Status unpin(PinId) override { return fail(ErrorCode::kUnsupported, "no"); }
   std::size_t flush_cache() override { return 0; }
+  Result<std::span<const float>> hidden_step(SequenceId, std::span<const TokenId>) override {
+    return fail(ErrorCode::kUnsupported, "no");
+  }
   Result<SequenceId> fork(SequenceId) override { return fail(ErrorCode::kUnsupported, "no"); }
   Status truncate(SequenceId, std::size_t) override { return {}; }
   void release(SequenceId sequence) override { released.insert(sequence.value); }

@@ -35,6 +35,7 @@ struct ServeFlags {
   std::string api_key_file;
   std::string scheduler = "continuous";
   std::string allocation = "paged";
+  std::string pooling = "mean";
   std::string log_level = "info";
   std::string log_format = "text";
   bool no_chunks = false;
@@ -89,6 +90,7 @@ Result<ServeOptions> resolve(const ServeFlags& flags) {
   if (flags.allocation == "reserve") planner.allocation = AllocationPolicy::kReserve;
   planner.step_tokens = flags.engine.numbers.prefill_chunk;
   planner.chunked_prefill = !flags.no_chunks;
+  if (flags.pooling == "last") options.pooling = Pooling::kLast;
   options.service.prefix_cache = !flags.no_prefix_cache;
   QUIRE_ASSIGN_OR_RETURN(options.log.level, parse_log_level(flags.log_level));
   QUIRE_ASSIGN_OR_RETURN(options.log.format, parse_log_format(flags.log_format));
@@ -226,6 +228,10 @@ Command add_serve_command(CLI::App& root) {
       ->type_name("NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
+  choices_only(app->add_option("--pooling", flags->pooling,
+                               "Embeddings from the mean of all tokens or the last (default mean)"),
+               {"mean", "last"})
+      ->envname("QUIRE_POOLING");
   app->add_option("--config", flags->config, "Read options from a TOML file")
       ->type_name("FILE")
       ->configurable(false)

@@ -99,20 +99,9 @@ class EngineImpl final : public Engine {
                   plan.logit_rows.size(), format_byte_size(logit_bytes),
                   format_byte_size(kMaxLogitBytes));
     QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(plan.slots));
-
-    std::vector<PageTableView> tables;
-    tables.reserve(items.size() * spec().layers.size());
-    for (const StepItem& item : items)
-      for (std::size_t layer = 0; layer < spec().layers.size(); ++layer)
-        tables.push_back(kv_.table(item.sequence, layer));
-
     const std::size_t n_values = plan.logit_rows.size() * n_vocab;
     float* logits = logits_.resize(n_values);
-    const ModelInput input{.tokens = plan.tokens,
-                           .sequences = plan.slices,
-                           .tables = tables,
-                           .logit_rows = plan.logit_rows};
-    QUIRE_RETURN_IF_ERROR(model_.forward(input, *pool_, logits));
+    QUIRE_RETURN_IF_ERROR(forward(items, plan, ModelOutput::kLogits, logits));
     const StepLogits result{
         .values = {logits, n_values}, .n_rows = plan.logit_rows.size(), .vocab_size = n_vocab};
     std::vector<std::size_t> kept;
@@ -121,6 +110,18 @@ class EngineImpl final : public Engine {
     if (accept) accept(result, kept);
     reservation.commit(kept);
     return result;
+  }
+
+  Result<std::span<const float>> hidden_step(SequenceId sequence,
+                                             std::span<const TokenId> tokens) override {
+    const StepItem item{.sequence = sequence, .tokens = tokens, .logits = LogitsWanted::kAll};
+    QUIRE_ASSIGN_OR_RETURN(const StepPlan plan, make_plan(std::span(&item, 1)));
+    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(plan.slots));
+    const std::size_t n_values = tokens.size() * spec().hidden_dim;
+    float* hidden = logits_.resize(n_values);
+    QUIRE_RETURN_IF_ERROR(forward(std::span(&item, 1), plan, ModelOutput::kHidden, hidden));
+    reservation.commit();
+    return std::span<const float>(hidden, n_values);
   }
 
   Result<StepLogits> prefill(SequenceId sequence, std::span<const TokenId> tokens,
@@ -151,6 +152,21 @@ class EngineImpl final : public Engine {
   }
 
  private:
+  Status forward(std::span<const StepItem> items, const StepPlan& plan, ModelOutput output,
+                 float* out) {
+    std::vector<PageTableView> tables;
+    tables.reserve(items.size() * spec().layers.size());
+    for (const StepItem& item : items)
+      for (std::size_t layer = 0; layer < spec().layers.size(); ++layer)
+        tables.push_back(kv_.table(item.sequence, layer));
+    const ModelInput input{.tokens = plan.tokens,
+                           .sequences = plan.slices,
+                           .tables = tables,
+                           .logit_rows = plan.logit_rows,
+                           .output = output};
+    return model_.forward(input, *pool_, out);
+  }
+
   Status check_context(std::size_t length, std::size_t n_new) const {
     if (n_new <= options_.context && length <= options_.context - n_new) return {};
     return fail(ErrorCode::kInvalidArgument,

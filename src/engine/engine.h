@@ -100,6 +100,11 @@ class Engine {
   /// their logits. On failure it is not called.
   virtual Result<StepLogits> step(std::span<const StepItem> items, const AcceptFn& accept) = 0;
 
+  /// The same for one sequence, with what the LM head would read of each token instead of logits:
+  /// [n_tokens, hidden_dim], valid until the next step.
+  virtual Result<std::span<const float>> hidden_step(SequenceId sequence,
+                                                     std::span<const TokenId> tokens) = 0;
+
   /// Steps of at most prefill_chunk tokens; returns the logits of the last token. On failure the
   /// sequence is as long as before, or empty if window layers can no longer show that. `tokens`
   /// must not be empty. `keep_going` (optional) is asked before each chunk; false stops with an

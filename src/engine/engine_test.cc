@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/float16.h"
 #include "engine/engine_options.h"
 #include "engine/engine_test_support.h"
 
@@ -136,6 +137,43 @@ TEST(Engine, WindowLayersFreeWhatLeavesTheWindow) {
     else
       EXPECT_LE(pages, window / 16 + 2) << "layer " << l;
   }
+}
+
+// The LM head over the hidden states gives the logits.
+TEST(Engine, HiddenStatesAreWhatTheHeadReads) {
+  EngineOptions options = tiny_options("llama_gqa4_d100");
+  options.precision = Precision::kReference;
+  options.kv_type = KvType::kF32;
+  const auto engine = load(options);
+  const auto tokens = testing::some_tokens(20);
+  const SequenceId sequence = engine->add_sequence();
+  const StepItem item{.sequence = sequence, .tokens = tokens, .logits = LogitsWanted::kAll};
+  const auto step = engine->step(std::span(&item, 1));
+  ASSERT_TRUE(step);
+  const std::vector<float> logits(step->values.begin(), step->values.end());
+  engine->release(sequence);
+  const SequenceId again = engine->add_sequence();
+  const auto hidden = engine->hidden_step(again, tokens);
+  ASSERT_TRUE(hidden) << hidden.error().message;
+  const std::size_t dim = engine->spec().hidden_dim;
+  ASSERT_EQ(hidden->size(), tokens.size() * dim);
+  EXPECT_EQ(engine->kv().length(again), tokens.size());
+
+  const auto file = GgufFile::open(options.model);
+  ASSERT_TRUE(file);
+  const GgufTensor* head = file->find_tensor("output.weight");
+  if (head == nullptr) head = file->find_tensor("token_embd.weight");
+  ASSERT_EQ(head->type, TensorType::kF16);
+  for (std::size_t t = 0; t < tokens.size(); ++t)
+    for (std::size_t v = 0; v < engine->spec().n_vocab; v += 17) {
+      double sum = 0;
+      for (std::size_t i = 0; i < dim; ++i) {
+        std::uint16_t half = 0;
+        std::memcpy(&half, head->data.data() + (v * dim + i) * sizeof(half), sizeof(half));
+        sum += static_cast<double>(f16_to_f32(half)) * static_cast<double>((*hidden)[t * dim + i]);
+      }
+      EXPECT_NEAR(sum, static_cast<double>(logits[t * engine->spec().n_vocab + v]), 1e-4);
+    }
 }
 
 }  // namespace

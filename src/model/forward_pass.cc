@@ -114,7 +114,7 @@ AttentionLayer ForwardPass::attention_layer(std::size_t layer) const {
   return out;
 }
 
-void ForwardPass::run(Worker& worker, float* logits) {
+void ForwardPass::run(Worker& worker, float* out) {
   embed(worker);
   for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     attention_input(worker, layer);
@@ -127,7 +127,10 @@ void ForwardPass::run(Worker& worker, float* logits) {
     ffn_block(worker, layer);
   }
   barrier_unless_replicated(worker);  // logit rows are shared out otherwise than residual rows
-  output_block(worker, logits);
+  if (in_->output == ModelOutput::kHidden)
+    hidden_block(worker, out);
+  else
+    output_block(worker, out);
 }
 
 std::optional<Overflow> ForwardPass::first_overflow() const {
@@ -333,6 +336,15 @@ void ForwardPass::ffn_block(Worker& worker, std::size_t layer) {
   }
   worker.barrier();
   add_projected(worker, w.post_ffn_norm);
+}
+
+void ForwardPass::hidden_block(Worker& worker, float* out) {
+  const std::size_t hidden = spec_.hidden_dim;
+  const RowState& state = rows_of(worker).state;
+  const Range rows = worker.share(in_->logit_rows.size());
+  for (std::size_t i = rows.begin; i < rows.end; ++i)
+    k_.rms_norm(state.residual.data() + in_->logit_rows[i] * hidden, weights_.output_norm.data(),
+                spec_.norm_eps, hidden, out + i * hidden);
 }
 
 void ForwardPass::output_block(Worker& worker, float* logits) {

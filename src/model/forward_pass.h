@@ -13,7 +13,8 @@ class ForwardPass {
               const std::vector<RopeTable>& ropes, const Kernels& kernels, const ModelInput& input,
               std::size_t n_workers, Workspace& workspace);
 
-  void run(ThreadPool::Worker& worker, float* logits);
+  /// `out` as Model::forward() has it.
+  void run(ThreadPool::Worker& worker, float* out);
 
   /// After run(): the lowest layer, and in it the first row, whose keys or values overflowed.
   std::optional<Overflow> first_overflow() const;
@@ -42,6 +43,7 @@ class ForwardPass {
   void attention_output(Worker& worker, std::size_t layer);
   void ffn_block(Worker& worker, std::size_t layer);
   void output_block(Worker& worker, float* logits);
+  void hidden_block(Worker& worker, float* out);
 
   /// Norms of residual rows into `hidden`, quantized if one of the readers wants that.
   void norm_rows(const Worker& worker, const std::vector<float>& weight, bool int8);

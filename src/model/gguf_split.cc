@@ -40,9 +40,8 @@ Result<GgufSplit> gguf_split_of(const GgufShard& shard, std::string_view name) {
   if (!index)
     return fail(ErrorCode::kInvalidData, "{}: key 'split.count' is {}, but 'split.no' is missing",
                 name, *count);
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto n_tensors,
-      split_number(shard, "split.tensors.count", kMaxGgufTensors, name));
+  QUIRE_ASSIGN_OR_RETURN(const auto n_tensors,
+                         split_number(shard, "split.tensors.count", kMaxGgufTensors, name));
   return GgufSplit{*index, *count, n_tensors};
 }
 

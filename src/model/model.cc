@@ -30,10 +30,10 @@ void Model::drop_embedding(std::size_t n_rows) {
   embedded_rows_ = 0;
 }
 
-Status Model::forward(const ModelInput& input, ThreadPool& pool, float* logits) {
+Status Model::forward(const ModelInput& input, ThreadPool& pool, float* out) {
   ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.size(),
                    workspace_);
-  pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, logits); });
+  pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, out); });
   drop_embedding(input.tokens.size());
   const std::optional<Overflow> overflow = pass.first_overflow();
   if (!overflow) return {};

@@ -33,9 +33,10 @@ class Model {
   const ModelSpec& spec() const { return spec_; }
   const ModelWeights& weights() const { return weights_; }
 
-  /// logits [logit_rows.size(), n_vocab]. Fails when keys or values are not finite in the type of
-  /// the cache; the pages of the input tokens then hold nothing of use.
-  Status forward(const ModelInput& input, ThreadPool& pool, float* logits);
+  /// `out` is [logit_rows.size(), n_vocab or hidden_dim], as input.output says. Fails when keys or
+  /// values are not finite in the type of the cache; the pages of the input tokens then hold
+  /// nothing of use.
+  Status forward(const ModelInput& input, ThreadPool& pool, float* out);
 
  private:
   Model(ModelSpec spec, ModelWeights weights, KvLayout layout_types);

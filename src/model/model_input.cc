@@ -32,7 +32,8 @@ std::optional<ModelInput> only_logit_rows(const ModelInput& input, LogitRowsStor
   return ModelInput{.tokens = input.tokens.first(wanted.size()),
                     .sequences = storage.sequences,
                     .tables = storage.tables,
-                    .logit_rows = storage.rows};
+                    .logit_rows = storage.rows,
+                    .output = input.output};
 }
 
 }  // namespace quire

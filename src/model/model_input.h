@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,13 +19,20 @@ struct SequenceSlice {
   std::size_t position = 0;
 };
 
+/// What a forward pass gives for each wanted row.
+enum class ModelOutput : std::uint8_t {
+  kLogits,  // [n_vocab]
+  kHidden,  // [hidden_dim]: what the LM head reads, the last layer's residual normed
+};
+
 /// One forward pass as flat arrays. Everything in it is already checked: ids are in range and the
 /// page tables have room for every position.
 struct ModelInput {
   std::span<const TokenId> tokens;           // [n_rows]
   std::span<const SequenceSlice> sequences;  // in row order, covering all rows
   std::span<const PageTableView> tables;     // [n_sequences, n_layers]
-  std::span<const std::size_t> logit_rows;   // rows whose logits are wanted
+  std::span<const std::size_t> logit_rows;   // rows whose output is wanted
+  ModelOutput output = ModelOutput::kLogits;
 };
 
 /// Rows of the embedding that are read from the mapped file before it leaves memory again: each

@@ -14,7 +14,10 @@ constexpr std::size_t kMaxConsidered = 8;
 }  // namespace
 
 Batch::Batch(Engine& engine, const ServiceOptions& options)
-    : engine_(engine), options_(options), planner_(options.planner, engine.kv().config()) {}
+    : engine_(engine),
+      options_(options),
+      planner_(options.planner, engine.kv().config()),
+      embeddings_(engine, options.planner.step_tokens) {}
 
 Batch::~Batch() { cancel_all(); }
 
@@ -50,6 +53,7 @@ void Batch::cancel_all() {
   std::vector<RequestId> ids;
   for (const auto& [id, request] : requests_) ids.push_back(id);
   for (const RequestId id : ids) cancel(id);
+  embeddings_.cancel_all();
 }
 
 ServiceStats Batch::stats() const {
@@ -142,6 +146,11 @@ std::vector<SchedSequence> Batch::waiting_view() const {
 // ---- applying a plan
 
 void Batch::step() {
+  if (!requests_.empty()) step_requests();
+  if (!embeddings_.empty()) embeddings_.step(/*alone=*/running_.empty());
+}
+
+void Batch::step_requests() {
   const Stopwatch watch;
   const auto running = running_view();
   const auto waiting = waiting_view();

@@ -7,10 +7,12 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/stopwatch.h"
 #include "engine/service/branch.h"
+#include "engine/service/embedding_queue.h"
 #include "engine/service/service.h"
 #include "sched/planner.h"
 
@@ -37,6 +39,7 @@ class Batch {
   ~Batch();
 
   void add(std::unique_ptr<ActiveRequest> request);
+  void add(EmbeddingRequest request) { embeddings_.add(std::move(request)); }
   /// Ends a request as cancelled; ignores one that is not there.
   void cancel(RequestId id);
   /// Ends requests whose deadline has passed.
@@ -44,7 +47,7 @@ class Batch {
   /// Ends every request as cancelled.
   void cancel_all();
 
-  bool idle() const { return requests_.empty(); }
+  bool idle() const { return requests_.empty() && embeddings_.empty(); }
   /// One step, if there is anything to do.
   void step();
 
@@ -62,6 +65,7 @@ class Batch {
   };
   using Order = std::pair<std::int32_t, std::uint64_t>;  // priority, arrival
 
+  void step_requests();
   std::vector<SchedSequence> running_view() const;
   std::vector<SchedSequence> waiting_view() const;
   bool pages_are_tight() const;
@@ -84,6 +88,7 @@ class Batch {
   Engine& engine_;
   ServiceOptions options_;
   Planner planner_;
+  EmbeddingQueue embeddings_;
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
   std::unordered_map<SchedId, Member> members_;
   std::map<Order, SchedId> waiting_;

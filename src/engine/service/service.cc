@@ -1,5 +1,6 @@
 #include "engine/service/service.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -35,8 +36,7 @@ class ServiceImpl final : public Service {
   Result<RequestId> submit(ServiceRequest request, std::shared_ptr<ServiceSink> sink) override {
     QUIRE_RETURN_IF_ERROR(check(request));
     const std::lock_guard lock(mutex_);
-    if (draining_)
-      return fail(ErrorCode::kUnavailable, "the service is about to end and takes nothing new");
+    if (draining_) return fail(draining());
     if (batch_.queued() >= options_.max_waiting)
       return fail(ErrorCode::kBusy, "{} requests are waiting already, as many as may",
                   options_.max_waiting);
@@ -50,6 +50,28 @@ class ServiceImpl final : public Service {
                              std::move(active))](Batch& batch) { batch.add(std::move(*active)); });
     changed_.notify_all();
     return id;
+  }
+
+  Status embed(EmbeddingRequest request) override {
+    QUIRE_RETURN_IF_ERROR(check_tokens(request.tokens));
+    if (request.tokens.size() > engine_.options().context)
+      return fail(ErrorCode::kInvalidArgument, "the text has {} tokens, the context {}",
+                  request.tokens.size(), engine_.options().context);
+    QUIRE_RETURN_IF_ERROR(check_pages(request.tokens.size(), request.tokens.size(), 1));
+    const std::lock_guard lock(mutex_);
+    if (draining_) return fail(draining());
+    if (n_embedding_ >= options_.max_waiting)
+      return fail(ErrorCode::kBusy, "{} texts wait to be embedded already, as many as may",
+                  options_.max_waiting);
+    ++n_embedding_;
+    request.done = [this, done = std::move(request.done)](Result<std::vector<float>> result) {
+      --n_embedding_;
+      done(std::move(result));
+    };
+    commands_.push_back([shared = std::make_shared<EmbeddingRequest>(std::move(request))](
+                            Batch& batch) { batch.add(std::move(*shared)); });
+    changed_.notify_all();
+    return {};
   }
 
   void cancel(RequestId request) override {
@@ -100,16 +122,12 @@ class ServiceImpl final : public Service {
   /// What will never work is refused before it waits.
   Status check(const ServiceRequest& request) const {
     const std::size_t context = engine_.options().context;
-    if (request.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+    QUIRE_RETURN_IF_ERROR(check_tokens(request.prompt));
     if (request.prompt.size() >= context)
       return fail(ErrorCode::kInvalidArgument,
                   "the prompt has {} tokens, which leaves no room to answer in a context of {} "
                   "tokens",
                   request.prompt.size(), context);
-    for (const TokenId token : request.prompt)
-      if (token < 0 || static_cast<std::size_t>(token) >= engine_.spec().n_vocab)
-        return fail(ErrorCode::kInvalidArgument, "token {} is not in the vocabulary of {} tokens",
-                    token, engine_.spec().n_vocab);
     if (request.n == 0 || request.best_of < request.n)
       return fail(ErrorCode::kInvalidArgument, "{} choices of {} answers cannot be given",
                   request.n, request.best_of);
@@ -121,12 +139,28 @@ class ServiceImpl final : public Service {
     std::size_t length = context;
     if (request.max_tokens > 0 && request.max_tokens < context - request.prompt.size())
       length = request.prompt.size() + request.max_tokens;
-    const auto pages = planner_.pages_at_most(length, request.prompt.size(), request.best_of);
-    if (pages > pages_total_)
-      return fail(ErrorCode::kOutOfMemory,
-                  "{} tokens can need {} KV pages, the cache has {} (see --kv-memory)", length,
-                  pages, pages_total_);
+    return check_pages(length, request.prompt.size(), request.best_of);
+  }
+
+  Status check_tokens(std::span<const TokenId> tokens) const {
+    if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+    for (const TokenId token : tokens)
+      if (token < 0 || static_cast<std::size_t>(token) >= engine_.spec().n_vocab)
+        return fail(ErrorCode::kInvalidArgument, "token {} is not in the vocabulary of {} tokens",
+                    token, engine_.spec().n_vocab);
     return {};
+  }
+
+  Status check_pages(std::size_t length, std::size_t n_shared, std::size_t n_branches) const {
+    const auto pages = planner_.pages_at_most(length, n_shared, n_branches);
+    if (pages <= pages_total_) return {};
+    return fail(ErrorCode::kOutOfMemory,
+                "{} tokens can need {} KV pages, the cache has {} (see --kv-memory)", length, pages,
+                pages_total_);
+  }
+
+  static Error draining() {
+    return {ErrorCode::kUnavailable, "the service is about to end and takes nothing new"};
   }
 
   /// Waits until there is something to do; false at the end.
@@ -167,6 +201,7 @@ class ServiceImpl final : public Service {
   std::condition_variable flushed_;
   std::vector<Command> commands_;
   std::uint64_t next_id_ = 1;
+  std::atomic<std::size_t> n_embedding_{0};
   ServiceStats stats_;
   bool idle_ = true;
   bool draining_ = false;

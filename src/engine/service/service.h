@@ -70,6 +70,16 @@ class ServiceSink {
   virtual void on_error(const Error& error) = 0;
 };
 
+enum class Pooling : std::uint8_t { kMean, kLast };
+
+/// A text to be embedded: what the LM head would read of its tokens, pooled, of length 1.
+struct EmbeddingRequest {
+  std::vector<TokenId> tokens;  // not empty, no more than the context
+  Pooling pooling = Pooling::kMean;
+  /// Called once, on the step thread, with [hidden_dim] floats or why there are none.
+  std::function<void(Result<std::vector<float>>)> done;
+};
+
 struct ServiceOptions {
   PlannerOptions planner{};
   std::size_t max_waiting = 1024;  // requests; more are refused at once
@@ -107,6 +117,9 @@ class Service {
   virtual Result<RequestId> submit(ServiceRequest request, std::shared_ptr<ServiceSink> sink) = 0;
   /// Its choices finish with kCancelled. Unknown or ended requests are ignored.
   virtual void cancel(RequestId request) = 0;
+
+  /// Refused as submit() does.
+  virtual Status embed(EmbeddingRequest request) = 0;
 
   virtual ServiceStats stats() const = 0;
   /// Drops every cached page that no sequence uses; the number of pages.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 
 #include <string>
 #include <vector>
@@ -279,6 +280,34 @@ TEST(Service, ADeadlineEndsARequest) {
   ASSERT_TRUE(sink->error());
   EXPECT_EQ(sink->error()->code, ErrorCode::kUnavailable);
   EXPECT_NE(sink->error()->message.find("deadline"), std::string::npos);
+}
+
+TEST(Service, EmbedsBetweenSteps) {
+  const EngineOptions options = tiny_options(kLlama);
+  const auto tokens = tagged_tokens(90, 2);
+  const auto embed = [&](std::size_t chunk, Pooling pooling, bool busy) {
+    const auto engine = load(options);
+    const auto service = Service::start(*engine, {.planner = {.step_tokens = chunk}});
+    std::shared_ptr<CollectingSink> other;
+    if (busy) other = submit(*service, asking(tagged_tokens(30, 8), 40));
+    std::promise<Result<std::vector<float>>> promise;
+    const auto taken = service->embed(
+        {tokens, pooling, [&](Result<std::vector<float>> result) { promise.set_value(result); }});
+    EXPECT_TRUE(taken);
+    const auto result = promise.get_future().get();
+    EXPECT_TRUE(result);
+    if (other) other->wait();
+    return result.value();
+  };
+  const auto mean = embed(256, Pooling::kMean, false);
+  const auto last = embed(256, Pooling::kLast, false);
+  EXPECT_EQ(embed(7, Pooling::kMean, true), mean);
+  EXPECT_EQ(embed(13, Pooling::kLast, true), last);
+  EXPECT_NE(mean, last);
+  // The LM head applied to the last hidden state gives the logits: checked in the engine's tests.
+  double squares = 0;
+  for (const float x : mean) squares += static_cast<double>(x) * static_cast<double>(x);
+  EXPECT_NEAR(squares, 1.0, 1e-6);
 }
 
 TEST(Service, PoliciesChangeTheOrderNotTheAnswers) {

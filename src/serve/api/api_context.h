@@ -26,6 +26,7 @@ struct Context {
   Metrics* metrics = nullptr;
   Log* log = nullptr;
   openai::ServedModel model;
+  Pooling pooling = Pooling::kMean;  // of embeddings
   openai::RequestOptions request_options;
   /// None if no token of the vocabulary ends an answer.
   std::optional<GrammarCompiler> grammars;
@@ -45,6 +46,7 @@ void run_later(Context& context, std::shared_ptr<Responder> responder, std::func
 
 // Each adds some routes.
 void add_generation_routes(Context& context, Router& router);
+void add_embedding_routes(Context& context, Router& router);
 void add_text_routes(Context& context, Router& router);
 void add_state_routes(Context& context, Router& router);
 

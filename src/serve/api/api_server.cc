@@ -54,6 +54,7 @@ openai::ServedModel served_model(const Engine& engine, const std::vector<std::st
   model.chat_template = &engine.chat_template();
   model.context = engine.options().context;
   model.n_embd = engine.spec().hidden_dim;
+  model.has_embeddings = true;
   model.created = modified(engine.options().model);
   // Answers to one seed depend on what the cache keeps, on nothing else here.
   model.fingerprint =
@@ -102,6 +103,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(Engine& engine, ServeOptions
   api::Context& context = impl->context;
   context.engine = &engine;
   context.model = served_model(engine, options.model_names);
+  context.pooling = options.pooling;
   auto grammars = GrammarCompiler::create(engine.tokenizer());
   if (grammars) context.grammars = std::move(*grammars);
   context.request_options = {.limits = options.limits,
@@ -120,6 +122,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(Engine& engine, ServeOptions
   };
   Router router;
   api::add_generation_routes(context, router);
+  api::add_embedding_routes(context, router);
   api::add_text_routes(context, router);
   api::add_state_routes(context, router);
   QUIRE_ASSIGN_OR_RETURN(impl->http, HttpServer::start(std::move(options.http), std::move(router)));

@@ -19,6 +19,7 @@ struct ServeOptions {
   ServiceOptions service;
   LogOptions log;
   openai::RequestLimits limits;
+  Pooling pooling = Pooling::kMean;      // of embeddings
   std::vector<std::string> model_names;  // what "model" may say; the first is what answers say
 };
 
