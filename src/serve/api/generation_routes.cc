@@ -1,7 +1,11 @@
 // Chat completions, completions and responses: from the body of a request to the service, and back.
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <random>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +24,13 @@ using openai::ApiResult;
 std::uint64_t random_number() {
   thread_local std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
+}
+
+/// The compiler's words quote the grammar, which can be long; what is wrong stands before or after.
+std::string abridged(std::string_view message) {
+  constexpr std::size_t kKept = 200;  // bytes of each end; cut characters become U+FFFD
+  if (message.size() <= 2 * kKept) return std::string(message);
+  return fmt::format("{} … {}", message.substr(0, kKept), message.substr(message.size() - kKept));
 }
 
 ApiResult<std::shared_ptr<const Grammar>> compile(const Context& context,
@@ -42,7 +53,7 @@ ApiResult<std::shared_ptr<const Grammar>> compile(const Context& context,
                                       : is_lark ? "grammar"
                                                 : "response_format",
                                       "invalid_value", "answers cannot follow it: {}",
-                                      grammar.error().message));
+                                      abridged(grammar.error().message)));
   return std::make_shared<const Grammar>(std::move(*grammar));
 }
 
