@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 from pydantic import BaseModel
@@ -104,6 +105,28 @@ def test_what_cannot_be_followed_is_refused_by_name(server):
     chat = {"messages": QUESTION, "response_format": {"type": "json_schema", "json_schema": {
         "name": "x", "schema": {"type": "no such type"}}}}
     assert server.post("/v1/chat/completions", chat).error()["param"].startswith("response_format")
+
+
+def test_b55d_hostile_constraints_are_refused_or_followed_soon(server):
+    for fields in ({"regex": "(" * 60_000}, {"regex": "[" * 1000}, {"regex": "a" * 300_000},
+                   {"regex": "(?=a)b"}, {"grammar": "start: " + "(" * 20_000},
+                   {"grammar": 'start: start "a"\n' * 1000}):
+        begin = time.monotonic()
+        answer = server.post("/v1/completions", {"prompt": "x", **fields})
+        assert time.monotonic() - begin < 5
+        assert answer.error()["param"] in fields and len(answer.body) < 2000
+    schemas = [{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}},
+               {"enum": [f"value {i}" for i in range(100_000)]}]
+    for schema in schemas:
+        begin = time.monotonic()
+        answer = server.post("/v1/chat/completions", {
+            "messages": QUESTION, "response_format": {"type": "json_schema", "json_schema": {
+                "name": "x", "schema": schema}}})
+        assert time.monotonic() - begin < 5
+        assert answer.error()["param"].startswith("response_format") and len(answer.body) < 2000
+    for regex in ("a{1,100000}", "((a|b)*c){1,50}(x|y)+", "^+a"):
+        answer = server.post("/v1/completions", {"prompt": "x", "regex": regex, "max_tokens": 3})
+        assert answer.status in (200, 400)
 
 
 def test_constraints_do_not_touch_their_neighbours(server):
