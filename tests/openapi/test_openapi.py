@@ -40,7 +40,9 @@ def may_be_refused(error):
     field, code = error["param"], error["code"]
     if code == "context_length_exceeded":
         return True
-    if code == "invalid_value" and re.match(r"prompt(\[\d+\])?$", field):
+    if field == "dimensions":
+        return "are not cut" in error["message"]  # the model's own number is not in the document
+    if code == "invalid_value" and re.match(r"(?:prompt|input)(\[\d+\])?$", field):
         return "is empty" in error["message"]  # this model has no token to begin with
     return code == "invalid_value" and field in ("grammar", "regex", "response_format")
 
