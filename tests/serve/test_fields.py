@@ -72,7 +72,8 @@ def test_a_stop_string_is_found_across_token_borders(server, plain, stream):
         assert text(stopped) == whole[:whole.index(stop)]
         assert stopped["choices"][0]["finish_reason"] == "stop"
         # What was computed is counted, the tokens of the stop string too.
-        assert stopped["usage"]["completion_tokens"] > len(stopped["choices"][0]["logprobs"]["tokens"])
+        listed = stopped["choices"][0]["logprobs"]["tokens"]
+        assert stopped["usage"]["completion_tokens"] > len(listed)
 
 
 def test_logit_bias(server, plain):

@@ -187,7 +187,8 @@ def test_b32_log_probabilities_are_the_models(server, oracle, temperature, top):
 def test_b32_more_than_the_limit_is_refused_by_name(server):
     chat = {"messages": [{"role": "user", "content": "x"}]}
     for path, body, name in [
-            ("/v1/chat/completions", {**chat, "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+            ("/v1/chat/completions", {**chat, "logprobs": True, "top_logprobs": 21},
+             "top_logprobs"),
             ("/v1/chat/completions", {**chat, "top_logprobs": 2}, "top_logprobs"),
             ("/v1/chat/completions", {**chat, "logprobs": 2}, "logprobs"),
             ("/v1/completions", {"prompt": "x", "logprobs": 6}, "logprobs"),
