@@ -26,7 +26,7 @@ struct EngineOptions {
   Precision precision = Precision::kFast;
   KvType kv_type = KvType::kF16;
   std::size_t page_size = 16;
-  std::uint64_t kv_memory = 0;      // bytes; 0: room for kv_sequences of `context` tokens each
+  std::uint64_t kv_memory = 0;  // bytes; 0: room for kv_sequences of `context` tokens each
   std::size_t kv_sequences = 1;
   std::size_t n_threads = 0;        // 0: every CPU this process may use
   std::size_t context = 0;          // tokens a sequence may hold; 0: what the model was trained for

@@ -56,17 +56,17 @@ class BlockStore {
   /// A new block without pages, below one that the caller uses.
   BlockId add(BlockId parent, std::span<const TokenId> tokens);
   /// Gives a block the sealed page of one layer, which it lacks.
-  void give_page(BlockId block, std::size_t layer, PageId page);
+  void give_page(BlockId id, std::size_t layer, PageId page);
   /// A sequence takes a block, or the root of its namespace, into its chain or out of it. Parents
   /// are taken before their children and given back after them.
-  void use(BlockId block);
-  void unuse(BlockId block);
+  void use(BlockId id);
+  void unuse(BlockId id);
   /// A hit that goes on from where a sequence of these users is now would need the block's pages of
   /// window layers, though the sequence itself may see them no longer.
-  void need_window(BlockId block);
-  void unneed_window(BlockId block);
+  void need_window(BlockId id);
+  void unneed_window(BlockId id);
   /// A block served a hit, or (kWindow) the end of one.
-  void credit(BlockId block, BlockPart part) { ++part_of(block, part).frequency; }
+  void credit(BlockId id, BlockPart part) { ++part_of(id, part).frequency; }
 
   // --- Pages in tables; any page, whether a block has it or not
 
@@ -83,15 +83,15 @@ class BlockStore {
 
   /// Refuses when more than half of all pages would be pinned.
   Result<PinId> pin(BlockId last, std::size_t first_window_page);
-  bool unpin(PinId id);
+  bool unpin(PinId pin);
 
   // --- Looking
 
   const PrefixIndex& index() const { return index_; }
   LayerKind kind(std::size_t layer) const { return kinds_[layer]; }
   /// kNoPage if the block has none in this layer.
-  PageId page(BlockId block, std::size_t layer) const {
-    return pages_[block.value * kinds_.size() + layer];
+  PageId page(BlockId id, std::size_t layer) const {
+    return pages_[id.value * kinds_.size() + layer];
   }
   const Block& block(BlockId id) const { return blocks_[id.value]; }
   const EvictionQueue& queue() const { return queue_; }
@@ -100,19 +100,19 @@ class BlockStore {
   std::uint64_t n_evicted() const { return n_evicted_; }
   /// Whether a hit can still end in the block or shortly behind it: not without its pages of window
   /// layers. (A block that has no pages at all, as where every window is one token, saves nothing.)
-  bool is_useful(BlockId block) const;
+  bool is_useful(BlockId id) const;
 
  private:
-  Part& part_of(BlockId block, BlockPart part) {
-    return blocks_[block.value].parts[static_cast<std::size_t>(part)];
+  Part& part_of(BlockId id, BlockPart part) {
+    return blocks_[id.value].parts[static_cast<std::size_t>(part)];
   }
   void make_room_for(BlockId id);
   /// Sets the value of a part to what it is now.
-  void revalue(BlockId block, BlockPart part);
-  void enqueue(BlockId block, BlockPart part);
-  void dequeue(BlockId block, BlockPart part);
-  void enqueue_window_if_cached(BlockId block);
-  void requeue_window(BlockId block);
+  void revalue(BlockId id, BlockPart part);
+  void enqueue(BlockId id, BlockPart part);
+  void dequeue(BlockId id, BlockPart part);
+  void enqueue_window_if_cached(BlockId id);
+  void requeue_window(BlockId id);
 
   bool is_free_leaf(BlockId id) const;
   /// Queues a block or root that nobody needs any more, or removes it if it is of no use, and so
@@ -121,9 +121,9 @@ class BlockStore {
   void remove(BlockId id);
   void remove_window_pages(BlockId id);
 
-  void add_pin(BlockId block, BlockPart part);
-  void remove_pin(BlockId block, BlockPart part);
-  void mark_pinned(BlockId block, BlockPart part, bool pinned);
+  void add_pin(BlockId id, BlockPart part);
+  void remove_pin(BlockId id, BlockPart part);
+  void mark_pinned(BlockId id, BlockPart part, bool pinned);
   BlockPart part_in(std::size_t layer) const {
     return kinds_[layer] == LayerKind::kWindow ? BlockPart::kWindow : BlockPart::kBody;
   }

@@ -37,9 +37,9 @@ class PrefixIndex {
   std::optional<BlockId> find_namespace(std::string_view name) const;
 
   /// The child of `parent` with exactly these page_size tokens.
-  std::optional<BlockId> find(BlockId parent, std::span<const TokenId> tokens) const;
-  /// The child of `parent` that has the most leading tokens in common with `tokens`, if any has.
-  std::optional<CommonBeginning> find_common(BlockId parent, std::span<const TokenId> tokens) const;
+  std::optional<BlockId> find(BlockId parent, std::span<const TokenId> wanted) const;
+  /// The child of `parent` that has the most leading tokens in common with `wanted`, if any has.
+  std::optional<CommonBeginning> find_common(BlockId parent, std::span<const TokenId> wanted) const;
 
   /// A new child of `parent`; there must be none with these tokens.
   BlockId insert(BlockId parent, std::span<const TokenId> tokens);
@@ -81,7 +81,7 @@ class PrefixIndex {
   BlockId take_id();
   std::uint64_t name_of(BlockId parent, std::span<const TokenId> tokens) const;
   /// The first of the children whose tokens are not less than these.
-  std::size_t lower_bound(const Node& parent, std::span<const TokenId> tokens) const;
+  std::size_t lower_bound(const Node& parent, std::span<const TokenId> wanted) const;
 
   std::size_t page_size_;
   unsigned name_bits_;

@@ -81,6 +81,21 @@ TEST(Grammar, AJsonSchema) {
   EXPECT_EQ(next(*grammar, *tokens), (Texts{""}));
 }
 
+// A model that has begun with blanks may never find out of them.
+TEST(Grammar, WhiteSpaceOfJsonComesToAnEnd) {
+  const auto tokens = tokenizer();
+  auto grammar = compiler(*tokens).compile(GrammarKind::kJsonSchema,
+                                           R"({"type":"array","items":{"enum":[1]}})");
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  accept_text(*grammar, *tokens, "[");
+  const auto space = tokens->encode(" ", ParseSpecial::kNo);
+  ASSERT_TRUE(space);
+  std::size_t n = 0;
+  while (n < 1000 && grammar->accept(space->front())) ++n;
+  EXPECT_GE(n, 8u);
+  EXPECT_LE(n, 100u);
+}
+
 TEST(Grammar, Lark) {
   const auto tokens = tokenizer();
   auto grammar = compiler(*tokens).compile(GrammarKind::kLark, "start: \"a\" (\"+\" \"a\")*");

@@ -11,8 +11,8 @@
 namespace quire {
 
 /// From a token's text to its id: open addressing over borrowed strings, since loading a quarter of
-/// a million tokens into a node-based map takes longer than everything else a tokenizer does. Salted,
-/// since texts made to meet in one place would take hours.
+/// a million tokens into a node-based map takes longer than everything else a tokenizer does.
+/// Salted, since texts made to meet in one place would take hours.
 class TokenIndex {
  public:
   TokenIndex() = default;

@@ -10,6 +10,9 @@ use llguidance::{Matcher, ParserFactory};
 // A schema of a large API has some 100 KiB.
 const MAX_SOURCE_BYTES: usize = 256 << 10;
 
+// A line's end and the indentation behind it.
+const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,24}";
+
 #[derive(Clone, Copy)]
 pub enum Kind {
     JsonSchema,
@@ -52,9 +55,7 @@ impl Factory {
             ));
         }
         let grammar = match kind {
-            Kind::JsonSchema => TopLevelGrammar::from_json_schema(
-                serde_json::from_str(source).map_err(|e| format!("it is not JSON: {e}"))?,
-            ),
+            Kind::JsonSchema => TopLevelGrammar::from_json_schema(schema(source)?),
             Kind::Regex => TopLevelGrammar::from_regex(source),
             Kind::Lark => TopLevelGrammar::from_lark(source.to_string()),
         };
@@ -67,6 +68,19 @@ impl Factory {
             }
         }
     }
+}
+
+/// The schema, with white space bounded unless it says otherwise: a small model may not find its way
+/// out of blanks, and all of them are valid JSON.
+fn schema(source: &str) -> Result<serde_json::Value, String> {
+    let mut schema: serde_json::Value =
+        serde_json::from_str(source).map_err(|e| format!("it is not JSON: {e}"))?;
+    if let Some(object) = schema.as_object_mut() {
+        object
+            .entry("x-guidance")
+            .or_insert_with(|| serde_json::json!({"whitespace_pattern": WHITE_SPACE}));
+    }
+    Ok(schema)
 }
 
 /// How far one answer has followed its grammar.
@@ -99,5 +113,8 @@ impl Grammar {
 }
 
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    // What the library leaves of an explanation that it was told not to give.
+    let text = text.split("<non-verbose").next().unwrap_or_default();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() < 20 { format!("no answer can follow it ({line})") } else { line }
 }

@@ -20,10 +20,13 @@ using boost::json::string_view;
 /// Builds the value as json::parser does, and knows the keys on the way to where it is.
 class Builder {
  public:
+  // The parser asks for these names.
+  // NOLINTBEGIN(readability-identifier-naming)
   static constexpr std::size_t max_object_size = kMaxJsonKeys;
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = std::size_t{1} << 16;
   static constexpr std::size_t max_string_size = std::numeric_limits<std::size_t>::max();
+  // NOLINTEND(readability-identifier-naming)
 
   Builder() { stack_.reset(); }
 

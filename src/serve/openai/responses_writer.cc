@@ -111,7 +111,7 @@ std::string ResponsesWriter::write_finish(std::size_t, std::string_view reason) 
 
 std::string ResponsesWriter::write_end(const ServiceUsage& usage) {
   const std::string_view status = reason_ == "length" ? "incomplete" : "completed";
-  const std::string response = response_json(status, &usage, nullptr);
+  std::string response = response_json(status, &usage, nullptr);
   if (!shape().stream) return response;
   return event(fmt::format("response.{}", status), fmt::format(R"("response":{})", response));
 }

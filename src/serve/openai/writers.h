@@ -63,7 +63,7 @@ class Collector final : public ResponseWriter {
   std::string write_finish(std::size_t choice, std::string_view reason) override;
   std::string write_end(const ServiceUsage& usage) override;
   std::string write_error(const ApiError& error) override;
-  std::string choice_json(std::size_t choice) const;
+  std::string choice_json(std::size_t index) const;
 
   std::vector<Collected> choices_;
 };
