@@ -221,6 +221,7 @@ void Batch::admit(SchedId id) {
 /// without them; if even that does not help, it never will.
 void Batch::go_on_when_stuck() {
   if (running_.empty() && waiting_.empty()) return;
+  if (!embeddings_.empty()) return;  // their pages come free
   const SchedId id = running_.empty() ? waiting_.begin()->second : running_.begin()->second;
   const Member member = members_.at(id);
   if (member.branch != nullptr && member.branch->sequence && member.branch->may_adopt) {

@@ -25,7 +25,12 @@ void Batch::run(std::span<const PlannedTokens> items) {
   if (!logits) {
     // One of them cannot be computed, or there are fewer pages than the plan took for granted.
     if (items.size() > 1) return run_alone(items);
-    return end_with(*members_.at(items.front().id).request, logits.error());
+    const Member member = members_.at(items.front().id);
+    if (logits.error().code != ErrorCode::kOutOfMemory || !member.branch->may_adopt)
+      return end_with(*member.request, logits.error());
+    // What it shares can need copies. Once more without sharing, when it is its turn.
+    member.branch->may_adopt = false;
+    return preempt(items.front().id);
   }
   std::size_t row = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {

@@ -310,6 +310,29 @@ TEST(Service, EmbedsBetweenSteps) {
   EXPECT_NEAR(squares, 1.0, 1e-6);
 }
 
+TEST(Service, EmbeddingsAndAnswersWaitForEachOthersPages) {
+  const EngineOptions options = with_pages(kLlama, 160);
+  const auto engine = load(options);
+  const auto service = Service::start(*engine, {.planner = {.step_tokens = 16}});
+  const auto text = tagged_tokens(150, 1);
+  std::vector<std::future<Result<std::vector<float>>>> vectors;
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto promise = std::make_shared<std::promise<Result<std::vector<float>>>>();
+    vectors.push_back(promise->get_future());
+    ASSERT_TRUE(service->embed({text, Pooling::kMean, [promise](Result<std::vector<float>> result) {
+                                  promise->set_value(std::move(result));
+                                }}));
+    sinks.push_back(submit(*service, asking(tagged_tokens(100, i), 40)));
+  }
+  for (auto& vector : vectors) EXPECT_TRUE(vector.get());
+  for (std::size_t i = 0; i < sinks.size(); ++i) {
+    sinks[i]->wait();
+    ASSERT_FALSE(sinks[i]->error()) << sinks[i]->error()->message;
+    EXPECT_EQ(sinks[i]->choices(), alone(options, asking(tagged_tokens(100, i), 40))) << i;
+  }
+}
+
 TEST(Service, PoliciesChangeTheOrderNotTheAnswers) {
   const EngineOptions options = with_pages(kLlama, 400);
   const auto engine = load(options);
