@@ -30,7 +30,7 @@ PARSER_TESTS := base text kv sample model serve
 # Whatever has threads runs under the thread sanitizer.
 THREAD_TESTS := base model engine serve
 
-.PHONY: help run build test test-cpp test-neon test-python sanitize tsan fuzz lint format bench bench-plot bench-kernels oracle
+.PHONY: help run build test test-cpp test-neon test-python sanitize tsan fuzz lint format bench bench-serve bench-plot bench-kernels oracle
 .PHONY: completions install setup models clean
 
 help: ## list the targets
@@ -87,6 +87,9 @@ format: setup ## format the C++ sources in place
 
 bench: setup build models ## measure quire beside llama.cpp and OpenVINO on real models: ARGS="--rounds 9 --work smollm2-* ..."
 	@tools/bench $(ARGS)
+
+bench-serve: build models ## measure the server under load, ARGS="--rounds 5 --work streams-16 --url NAME=URL ..."
+	@tools/bench_serve $(ARGS)
 
 bench-plot: setup ## draw speed against depth and batch from a result of `make bench`: ARGS="FILE"
 	@.venv/bin/python tools/bench_plot $(ARGS)
