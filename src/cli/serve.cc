@@ -111,14 +111,15 @@ int serve(const ServeFlags& flags, CLI::App& app) {
   }
   auto options = resolve(flags);
   if (!options) return failure(options.error());
-  EndSignals signals;
   EngineOptions engine_options = flags.engine.options();
   engine_options.kv_sequences = options->service.planner.max_running;
   const auto engine = load_engine(engine_options);
   if (!engine) return failure(engine.error());
+  // While the model loads they end the program at once; its threads take none.
+  EndSignals signals;
   const auto server = ApiServer::start(**engine, std::move(*options));
   if (!server) return failure(server.error());
-  const KvStats kv = (*engine)->kv().stats();
+  const KvStats kv = (*server)->service().stats().kv;
   say("quire: {} on {}, {} of KV cache: {} tokens\n",
       (*engine)->options().model.filename().string(), (*server)->url(),
       format_byte_size(kv.pages_total * kv.page_bytes),
@@ -186,7 +187,7 @@ void add_service_options(CLI::App& app, ServeFlags& flags) {
   app.add_option("--max-waiting", service.max_waiting,
                  "Requests that wait; more are refused with 429 (default 1024)")
       ->type_name("N")
-      ->transform(integer_in(0, 1'000'000))
+      ->transform(integer_in(1, 1'000'000))
       ->envname("QUIRE_MAX_WAITING")
       ->group(kGroup);
   app.add_option("--max-per-key", service.max_per_tenant,

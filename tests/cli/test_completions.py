@@ -24,7 +24,7 @@ def bash_script(quire):
 
 @pytest.mark.parametrize("line, offered", [
     ("quire t", ["tokenize"]),
-    ("quire ", ["bench", "completions", "detokenize", "eval", "inspect", "run", "tokenize"]),
+    ("quire ", ["bench", "completions", "detokenize", "eval", "inspect", "run", "serve", "tokenize"]),
     ("quire run m.gguf --kv-type ", ["bf16", "f16", "f32"]),
     ("quire run m.gguf --page-size 1", ["128", "16"]),
     ("quire run --repeat", ["--repeat-penalty"]),

@@ -108,6 +108,7 @@ std::size_t Batch::running_of(const std::string& tenant) const {
 std::vector<SchedSequence> Batch::waiting_view() const {
   std::vector<SchedSequence> view;
   if (running_.size() >= planner_.options().max_running) return view;
+  if (embeddings_.starved()) return view;  // or those who come would have its pages for ever
   std::unordered_map<std::string_view, std::size_t> of_tenant;
   for (const auto& [order, id] : waiting_) {
     if (view.size() == kMaxConsidered) break;
@@ -117,8 +118,11 @@ std::vector<SchedSequence> Batch::waiting_view() const {
     if (options_.max_per_tenant > 0) {
       auto [entry, is_new] = of_tenant.try_emplace(asked.tenant);
       if (is_new) entry->second = running_of(asked.tenant);
-      // One that asks for more than the limit runs alone.
-      if (entry->second > 0 && entry->second + n_branches > options_.max_per_tenant) continue;
+      // One that asks for more than the limit runs alone; nobody of its tenant gets past it.
+      if (entry->second > 0 && entry->second + n_branches > options_.max_per_tenant) {
+        entry->second = options_.max_per_tenant;
+        continue;
+      }
       entry->second += n_branches;
     }
     const auto tokens =
@@ -162,10 +166,10 @@ void Batch::step_requests() {
   for (const SchedId id : plan.preempt) preempt(id);
   for (const SchedId id : plan.admit) admit(id);
   stats_.plan_s += watch.seconds();
-  if (plan.items.empty())
-    go_on_when_stuck();
-  else
+  if (!plan.items.empty())
     run(plan.items);
+  else if (plan.preempt.empty())  // else there are more pages now
+    go_on_when_stuck();
 }
 
 void Batch::stop_running(Branch& branch) {

@@ -22,6 +22,8 @@ std::vector<float> normalised(std::span<const double> vector) {
 }  // namespace
 
 void EmbeddingQueue::step(bool alone) {
+  drop_cancelled();
+  if (waiting_.empty()) return;
   const EmbeddingRequest& request = waiting_.front();
   if (!sequence_) {
     sequence_ = engine_.add_sequence();
@@ -34,9 +36,11 @@ void EmbeddingQueue::step(bool alone) {
   if (!hidden) {
     // Its pages may be what others wait for; it begins again when there are more.
     drop_sequence();
-    if (hidden.error().code != ErrorCode::kOutOfMemory || alone) end(fail(hidden.error()));
+    starved_ = hidden.error().code == ErrorCode::kOutOfMemory && !alone;
+    if (!starved_) end(fail(hidden.error()));
     return;
   }
+  starved_ = false;
   length_ += chunk.size();
   const std::size_t dim = sum_.size();
   for (std::size_t t = 0; t < chunk.size(); ++t) {
@@ -48,6 +52,14 @@ void EmbeddingQueue::step(bool alone) {
   if (length_ == request.tokens.size()) {
     drop_sequence();
     end(normalised(sum_));
+  }
+}
+
+void EmbeddingQueue::drop_cancelled() {
+  while (!waiting_.empty() && waiting_.front().cancelled && *waiting_.front().cancelled) {
+    drop_sequence();
+    starved_ = false;
+    end(fail(ErrorCode::kUnavailable, "nobody wants it any more"));
   }
 }
 

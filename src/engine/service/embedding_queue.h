@@ -19,6 +19,8 @@ class EmbeddingQueue {
 
   void add(EmbeddingRequest request) { waiting_.push_back(std::move(request)); }
   bool empty() const { return waiting_.empty(); }
+  /// The first could not go on for want of pages.
+  bool starved() const { return starved_; }
 
   /// Computes one chunk of the first. `alone`: nothing else has pages that may come free, so that
   /// one that does not fit now never will.
@@ -26,6 +28,7 @@ class EmbeddingQueue {
   void cancel_all();
 
  private:
+  void drop_cancelled();
   void end(Result<std::vector<float>> result);
   void drop_sequence();
 
@@ -35,6 +38,7 @@ class EmbeddingQueue {
   // Of the first:
   std::optional<SequenceId> sequence_;
   std::size_t length_ = 0;
+  bool starved_ = false;
   std::vector<double> sum_;
 };
 

@@ -1,5 +1,6 @@
 #include "engine/service/service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -10,6 +11,9 @@
 
 namespace quire {
 namespace {
+
+// One request may bring thousands of texts to be embedded.
+constexpr std::size_t kMaxTexts = 8192;
 
 class ServiceImpl final : public Service {
  public:
@@ -60,9 +64,9 @@ class ServiceImpl final : public Service {
     QUIRE_RETURN_IF_ERROR(check_pages(request.tokens.size(), request.tokens.size(), 1));
     const std::lock_guard lock(mutex_);
     if (draining_) return fail(draining());
-    if (n_embedding_ >= options_.max_waiting)
+    if (n_embedding_ >= std::max(options_.max_waiting, kMaxTexts))
       return fail(ErrorCode::kBusy, "{} texts wait to be embedded already, as many as may",
-                  options_.max_waiting);
+                  n_embedding_.load());
     ++n_embedding_;
     request.done = [this, done = std::move(request.done)](Result<std::vector<float>> result) {
       --n_embedding_;

@@ -1,6 +1,7 @@
 #pragma once
 // Many requests at once over one engine: what the server talks to.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +77,7 @@ enum class Pooling : std::uint8_t { kMean, kLast };
 struct EmbeddingRequest {
   std::vector<TokenId> tokens;  // not empty, no more than the context
   Pooling pooling = Pooling::kMean;
+  std::shared_ptr<const std::atomic<bool>> cancelled;  // null: never
   /// Called once, on the step thread, with [hidden_dim] floats or why there are none.
   std::function<void(Result<std::vector<float>>)> done;
 };

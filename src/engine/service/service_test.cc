@@ -291,8 +291,9 @@ TEST(Service, EmbedsBetweenSteps) {
     std::shared_ptr<CollectingSink> other;
     if (busy) other = submit(*service, asking(tagged_tokens(30, 8), 40));
     std::promise<Result<std::vector<float>>> promise;
-    const auto taken = service->embed(
-        {tokens, pooling, [&](Result<std::vector<float>> result) { promise.set_value(result); }});
+    const auto taken =
+        service->embed({tokens, pooling, nullptr,
+                        [&](Result<std::vector<float>> result) { promise.set_value(result); }});
     EXPECT_TRUE(taken);
     const auto result = promise.get_future().get();
     EXPECT_TRUE(result);
@@ -320,9 +321,9 @@ TEST(Service, EmbeddingsAndAnswersWaitForEachOthersPages) {
   for (std::size_t i = 0; i < 3; ++i) {
     auto promise = std::make_shared<std::promise<Result<std::vector<float>>>>();
     vectors.push_back(promise->get_future());
-    ASSERT_TRUE(service->embed({text, Pooling::kMean, [promise](Result<std::vector<float>> result) {
-                                  promise->set_value(std::move(result));
-                                }}));
+    ASSERT_TRUE(service->embed(
+        {text, Pooling::kMean, nullptr,
+         [promise](Result<std::vector<float>> result) { promise->set_value(std::move(result)); }}));
     sinks.push_back(submit(*service, asking(tagged_tokens(100, i), 40)));
   }
   for (auto& vector : vectors) EXPECT_TRUE(vector.get());

@@ -33,7 +33,7 @@ struct Context {
   std::atomic<bool> draining{false};
   /// Runs work that takes its time (templates, tokenizing, grammars) on another thread. False if
   /// too much waits there already.
-  std::function<bool(std::function<void()>)> later;
+  std::function<bool(std::size_t n_bytes, std::function<void()>)> later;
 };
 
 inline constexpr std::string_view kJson = "application/json";
@@ -41,8 +41,9 @@ inline constexpr std::string_view kJson = "application/json";
 /// Says when to come again to whom there is no room for.
 void respond(Responder& responder, int http_status, std::string body);
 void respond(Responder& responder, const openai::ApiError& error);
-/// Runs `work` later, or answers that too much is going on.
-void run_later(Context& context, std::shared_ptr<Responder> responder, std::function<void()> work);
+/// Runs `work` on a body of so many bytes later, or answers that too much is going on.
+void run_later(Context& context, std::size_t n_bytes, std::shared_ptr<Responder> responder,
+               std::function<void()> work);
 
 // Each adds some routes.
 void add_generation_routes(Context& context, Router& router);

@@ -24,8 +24,9 @@ void respond(Responder& responder, const openai::ApiError& error) {
   respond(responder, error.http_status, openai::to_json(error));
 }
 
-void run_later(Context& context, std::shared_ptr<Responder> responder, std::function<void()> work) {
-  if (!context.later(std::move(work)))
+void run_later(Context& context, std::size_t n_bytes, std::shared_ptr<Responder> responder,
+               std::function<void()> work) {
+  if (!context.later(n_bytes, std::move(work)))
     respond(*responder, openai::refusal({ErrorCode::kBusy, "too many requests are being read"}));
 }
 
@@ -36,6 +37,7 @@ namespace {
 // Rendering templates and compiling grammars, beside the threads that compute.
 constexpr std::size_t kPrepareThreads = 2;
 constexpr std::size_t kMaxPreparing = 1024;
+constexpr std::size_t kMaxPreparingBytes = std::size_t{256} << 20;  // of bodies that wait for them
 
 std::int64_t modified(const std::filesystem::path& file) {
   std::error_code error;
@@ -70,6 +72,7 @@ struct ApiServer::Impl {
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Service> service;
   std::atomic<std::size_t> n_preparing{0};
+  std::atomic<std::size_t> preparing_bytes{0};
   boost::asio::thread_pool preparing{kPrepareThreads};
   std::unique_ptr<HttpServer> http;
 
@@ -78,18 +81,26 @@ struct ApiServer::Impl {
   ~Impl() {
     // First nobody asks any more, then nothing is on its way, then nothing is answered.
     if (http) http->stop();
+    preparing.stop();  // what has not begun never will: nobody is left to hear of it
     preparing.join();
     service.reset();
   }
 
-  bool later(std::function<void()> work) {
-    if (n_preparing.fetch_add(1) >= kMaxPreparing) {
+  bool later(std::size_t n_bytes, std::function<void()> work) {
+    const auto done = [this, n_bytes] {
       --n_preparing;
+      preparing_bytes -= n_bytes;
+    };
+    // One by itself is always taken.
+    const bool too_many = n_preparing.fetch_add(1) >= kMaxPreparing;
+    const std::size_t before = preparing_bytes.fetch_add(n_bytes);
+    if (too_many || (before > 0 && before + n_bytes > kMaxPreparingBytes)) {
+      done();
       return false;
     }
-    boost::asio::post(preparing, [this, work = std::move(work)] {
+    boost::asio::post(preparing, [work = std::move(work), done] {
       work();
-      --n_preparing;
+      done();
     });
     return true;
   }
@@ -113,8 +124,8 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(Engine& engine, ServeOptions
   context.metrics = impl->metrics.get();
   context.service = impl->service.get();
   context.log = &impl->log;
-  context.later = [raw = impl.get()](std::function<void()> work) {
-    return raw->later(std::move(work));
+  context.later = [raw = impl.get()](std::size_t n_bytes, std::function<void()> work) {
+    return raw->later(n_bytes, std::move(work));
   };
   options.http.on_request = [raw = impl.get()](const RequestRecord& record) {
     raw->log.request(record);

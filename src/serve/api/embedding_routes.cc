@@ -49,9 +49,15 @@ void answer(Context& context, const std::string& body, std::shared_ptr<Responder
                                                             embedding->n_tokens, context.model));
     };
     const auto taken = context.service->embed(
-        {.tokens = std::move((*inputs)[i]), .pooling = context.pooling, .done = std::move(done)});
+        {.tokens = std::move((*inputs)[i]),
+         .pooling = context.pooling,
+         .cancelled = std::shared_ptr<const std::atomic<bool>>(embedding, &embedding->failed),
+         .done = std::move(done)});
     if (!taken) return embedding->fail(openai::refusal(taken.error()));
   }
+  embedding->responder->on_disconnect([weak = std::weak_ptr<Embedding>(embedding)] {
+    if (const auto left = weak.lock()) left->failed = true;
+  });
 }
 
 }  // namespace
@@ -60,7 +66,7 @@ void add_embedding_routes(Context& context, Router& router) {
   router.add("POST", "/v1/embeddings",
              [&context](HttpRequest http, std::shared_ptr<Responder> responder) {
                auto body = std::make_shared<std::string>(std::move(http.body));
-               run_later(context, responder,
+               run_later(context, body->size(), responder,
                          [&context, body, responder] { answer(context, *body, responder); });
              });
 }

@@ -124,7 +124,7 @@ HttpHandler handler(Context& context,
                     ApiResult<Request> (*parse)(std::string_view, const openai::RequestOptions&)) {
   return [&context, parse](HttpRequest http, std::shared_ptr<Responder> responder) {
     auto shared = std::make_shared<HttpRequest>(std::move(http));
-    run_later(context, responder,
+    run_later(context, shared->body.size(), responder,
               [&context, parse, shared, responder] { answer(context, parse, *shared, responder); });
   };
 }

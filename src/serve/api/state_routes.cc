@@ -74,7 +74,7 @@ void add_state_routes(Context& context, Router& router) {
       kAlways);
   // It waits for the step under way.
   router.add("POST", "/v1/kv/flush", [&context](HttpRequest, std::shared_ptr<Responder> responder) {
-    run_later(context, responder, [&context, responder] {
+    run_later(context, 0, responder, [&context, responder] {
       const json::object out{{"pages_freed", context.service->flush_cache()}};
       responder->respond(200, kJson, json::serialize(out));
     });

@@ -20,7 +20,7 @@ HttpHandler handler(Context& context,
                                                              const openai::ServedModel&)) {
   return [&context, parse, answer](HttpRequest http, std::shared_ptr<Responder> responder) {
     auto body = std::make_shared<std::string>(std::move(http.body));
-    run_later(context, responder, [&context, parse, answer, body, responder] {
+    run_later(context, body->size(), responder, [&context, parse, answer, body, responder] {
       const auto request = parse(*body, context.request_options);
       if (!request) return respond(*responder, request.error());
       auto text = answer(*request, context.model);
