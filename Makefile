@@ -50,7 +50,7 @@ setup: ## install the packages and the Python environment that the tests need
 models: setup ## fetch the models that the tests need
 	@tools/fetch_model smollm2 gemma3
 
-test: setup models ## run the tests: C++, sanitizers, format and lint, ARM kernels, Python (20 minutes when nothing is built, on 2 cores)
+test: setup models ## run the tests: C++, sanitizers, format and lint, ARM kernels, Python (half an hour when nothing is built, on 2 cores)
 	@$(MAKE) test-cpp
 	@$(MAKE) sanitize
 	@$(MAKE) lint
