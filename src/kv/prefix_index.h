@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/salted_hash.h"
 #include "kv/page_pool.h"
 
 namespace quire {
@@ -70,13 +70,6 @@ class PrefixIndex {
     const std::string* namespace_name = nullptr;  // of a root: its key
   };
 
-  struct StringHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-
   const Node& node(BlockId id) const { return nodes_[id.value]; }
   BlockId take_id();
   std::uint64_t name_of(BlockId parent, std::span<const TokenId> tokens) const;
@@ -88,7 +81,7 @@ class PrefixIndex {
   std::vector<Node> nodes_;
   std::vector<TokenId> tokens_;  // [id_limit, page_size]
   std::vector<BlockId> free_ids_;
-  std::unordered_map<std::string, BlockId, StringHash, std::equal_to<>> namespaces_;
+  std::unordered_map<std::string, BlockId, SaltedHash, std::equal_to<>> namespaces_;
   std::unordered_multimap<std::uint64_t, BlockId> by_name_;
   std::uint64_t next_namespace_ = 0;
   std::size_t n_blocks_ = 0;

@@ -44,7 +44,6 @@ class StepInProgress {
     for (std::size_t i = 0; i < running_.size(); ++i) plan_running(i);
     if (plan_.preempt.empty()) admit();
     std::ranges::stable_partition(plan_.items, [](const auto& item) { return item.n_tokens == 1; });
-    for (const PlannedTokens& item : plan_.items) plan_.n_tokens += item.n_tokens;
     return std::move(plan_);
   }
 

@@ -66,7 +66,6 @@ struct StepPlan {
   std::vector<SchedId> preempt;  // their pages are dropped; they wait again
   std::vector<SchedId> admit;
   std::vector<PlannedTokens> items;  // decoding first; each sequence once at most
-  std::size_t n_tokens = 0;          // of all items
 };
 
 /// The policy in one place. Nobody is passed over: what comes first in order and does not fit makes

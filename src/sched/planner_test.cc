@@ -36,7 +36,6 @@ TEST(Planner, DecodingComesFirstAndPromptsFillTheBudget) {
   const SchedSequence waiting[] = {prompt(4, 500)};
   const StepPlan plan = planner.plan({running, waiting, 1000, 1000});
   EXPECT_EQ(plan.items, (Items{{2, 1}, {3, 1}, {1, 62}}));
-  EXPECT_EQ(plan.n_tokens, 64u);
   EXPECT_TRUE(plan.admit.empty());  // the budget is spent
 }
 
@@ -243,7 +242,6 @@ class Simulation {
       n_tokens += n;
       s.length += n;
     }
-    RC_ASSERT(plan.n_tokens == n_tokens);
     if (planner_.options().chunked_prefill)
       RC_ASSERT(n_tokens <= std::max(planner_.options().step_tokens, n_decodes + 1) + n_decodes);
     std::size_t used = 0;

@@ -37,6 +37,7 @@ impl Factory {
         factory.quiet();
         let limits = factory.limits_mut();
         limits.verbose_errors = false;
+        // Times and bytes as the library gives them.
         limits.initial_lexer_fuel = 500_000; // 10 ms
         limits.max_lexer_states = 20_000; // 40 MB
         limits.max_grammar_size = 200_000;

@@ -150,11 +150,12 @@ std::vector<SchedSequence> Batch::waiting_view() const {
 // ---- applying a plan
 
 void Batch::step() {
-  if (!requests_.empty()) step_requests();
-  if (!embeddings_.empty()) embeddings_.step(/*alone=*/running_.empty());
+  const bool moved = !requests_.empty() && step_requests();
+  // If nothing moved, no page will come free: an embedding that does not fit now never will.
+  if (!embeddings_.empty()) embeddings_.step(/*alone=*/!moved);
 }
 
-void Batch::step_requests() {
+bool Batch::step_requests() {
   const Stopwatch watch;
   const auto running = running_view();
   const auto waiting = waiting_view();
@@ -170,6 +171,7 @@ void Batch::step_requests() {
     run(plan.items);
   else if (plan.preempt.empty())  // else there are more pages now
     go_on_when_stuck();
+  return !plan.items.empty() || !plan.preempt.empty();
 }
 
 void Batch::stop_running(Branch& branch) {

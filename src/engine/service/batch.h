@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -65,7 +64,8 @@ class Batch {
   };
   using Order = std::pair<std::int32_t, std::uint64_t>;  // priority, arrival
 
-  void step_requests();
+  /// Whether something was computed or given up.
+  bool step_requests();
   std::vector<SchedSequence> running_view() const;
   std::vector<SchedSequence> waiting_view() const;
   bool pages_are_tight() const;

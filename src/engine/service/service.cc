@@ -109,11 +109,6 @@ class ServiceImpl final : public Service {
     return stats_;
   }
 
-  bool idle() const override {
-    const std::lock_guard lock(mutex_);
-    return idle_ && commands_.empty();
-  }
-
  private:
   using Command = std::function<void(Batch&)>;
 
@@ -170,12 +165,10 @@ class ServiceImpl final : public Service {
   /// Waits until there is something to do; false at the end.
   bool take_commands(std::vector<Command>& taken) {
     std::unique_lock lock(mutex_);
-    idle_ = batch_.idle();
     stats_ = batch_.stats();
     changed_.wait(lock, [&] { return stopping_ || !commands_.empty() || !batch_.idle(); });
     if (stopping_) return false;
     taken = std::exchange(commands_, {});
-    idle_ = false;
     return true;
   }
 
@@ -207,7 +200,6 @@ class ServiceImpl final : public Service {
   std::uint64_t next_id_ = 1;
   std::atomic<std::size_t> n_embedding_{0};
   ServiceStats stats_;
-  bool idle_ = true;
   bool draining_ = false;
   bool stopping_ = false;
   bool ended_ = false;

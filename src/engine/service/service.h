@@ -128,8 +128,6 @@ class Service {
   virtual std::size_t flush_cache() = 0;
   /// Refuses new requests from now on.
   virtual void drain() = 0;
-  /// Whether nothing runs or waits.
-  virtual bool idle() const = 0;
 };
 
 }  // namespace quire

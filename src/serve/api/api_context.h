@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "engine/service/service.h"
 #include "serve/http/http_request.h"
-#include "serve/http/log.h"
 #include "serve/http/metrics.h"
 #include "serve/http/responder.h"
 #include "serve/http/router.h"
@@ -24,7 +23,6 @@ struct Context {
   const Engine* engine = nullptr;  // what does not change: specification, options, tokenizer
   Service* service = nullptr;
   Metrics* metrics = nullptr;
-  Log* log = nullptr;
   openai::ServedModel model;
   Pooling pooling = Pooling::kMean;  // of embeddings
   openai::RequestOptions request_options;

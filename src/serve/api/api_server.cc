@@ -123,7 +123,6 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(Engine& engine, ServeOptions
   impl->service = Service::start(engine, options.service);
   context.metrics = impl->metrics.get();
   context.service = impl->service.get();
-  context.log = &impl->log;
   context.later = [raw = impl.get()](std::size_t n_bytes, std::function<void()> work) {
     return raw->later(n_bytes, std::move(work));
   };
