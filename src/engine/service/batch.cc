@@ -150,12 +150,12 @@ std::vector<SchedSequence> Batch::waiting_view() const {
 // ---- applying a plan
 
 void Batch::step() {
-  const bool moved = !requests_.empty() && step_requests();
-  // If nothing moved, no page will come free: an embedding that does not fit now never will.
-  if (!embeddings_.empty()) embeddings_.step(/*alone=*/!moved);
+  if (!requests_.empty()) step_requests();
+  // Where nothing runs no page will come free: an embedding that does not fit now never will.
+  if (!embeddings_.empty()) embeddings_.step(/*alone=*/running_.empty());
 }
 
-bool Batch::step_requests() {
+void Batch::step_requests() {
   const Stopwatch watch;
   const auto running = running_view();
   const auto waiting = waiting_view();
@@ -171,7 +171,6 @@ bool Batch::step_requests() {
     run(plan.items);
   else if (plan.preempt.empty())  // else there are more pages now
     go_on_when_stuck();
-  return !plan.items.empty() || !plan.preempt.empty();
 }
 
 void Batch::stop_running(Branch& branch) {
@@ -227,7 +226,8 @@ void Batch::admit(SchedId id) {
 /// without them; if even that does not help, it never will.
 void Batch::go_on_when_stuck() {
   if (running_.empty() && waiting_.empty()) return;
-  if (!embeddings_.empty()) return;  // their pages come free
+  if (embeddings_.holds_pages()) return;  // they come free: it ends, or fails and begins again
+  if (running_.empty() && !embeddings_.empty()) return;  // whose turn it is before those who wait
   const SchedId id = running_.empty() ? waiting_.begin()->second : running_.begin()->second;
   const Member member = members_.at(id);
   if (member.branch != nullptr && member.branch->sequence && member.branch->may_adopt) {

@@ -64,8 +64,7 @@ class Batch {
   };
   using Order = std::pair<std::int32_t, std::uint64_t>;  // priority, arrival
 
-  /// Whether something was computed or given up.
-  bool step_requests();
+  void step_requests();
   std::vector<SchedSequence> running_view() const;
   std::vector<SchedSequence> waiting_view() const;
   bool pages_are_tight() const;

@@ -21,6 +21,7 @@ class EmbeddingQueue {
   bool empty() const { return waiting_.empty(); }
   /// The first could not go on for want of pages.
   bool starved() const { return starved_; }
+  bool holds_pages() const { return sequence_.has_value(); }
 
   /// Computes one chunk of the first. `alone`: nothing else has pages that may come free, so that
   /// one that does not fit now never will.
