@@ -79,7 +79,7 @@ fuzz: setup ## fuzz every parser, FUZZ_SECONDS=300 in all
 	@tools/fuzz $(FUZZ_SECONDS)
 
 lint: setup ## check format and clang-tidy's findings; only what changed since the last clean check
-	@tools/build release build.ninja
+	@tools/build dev build.ninja
 	@tools/lint
 
 format: setup ## format the C++ sources in place

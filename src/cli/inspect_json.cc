@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxListed = 1024;  // longer arrays are given by their length
+constexpr std::size_t kMaxJsonItems = 1024;  // longer arrays are given by their length
 
 json::value to_json(const GgufValue& value) {
   struct Visitor {
@@ -26,7 +26,7 @@ json::value to_json(const GgufValue& value) {
       return json::string(replace_invalid_utf8(v));
     }
     json::value operator()(const GgufArray& v) const {
-      if (v.size() > kMaxListed) return json::object{{"count", v.size()}};
+      if (v.size() > kMaxJsonItems) return json::object{{"count", v.size()}};
       json::array out;
       std::visit(
           [&](const auto& items) {

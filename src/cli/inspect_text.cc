@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kMaxListed = 16;  // items of an array that are shown
+constexpr std::size_t kMaxShownItems = 16;  // items of an array that are shown
 
 // "134.5 M", for counts.
 std::string short_count(std::uint64_t n) {
@@ -36,7 +36,7 @@ std::string value_text(const GgufValue& value) {
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(std::string_view v) const { return printable(v, 72); }
     std::string operator()(const GgufArray& v) const {
-      if (v.size() > kMaxListed) return fmt::format("({} items)", v.size());
+      if (v.size() > kMaxShownItems) return fmt::format("({} items)", v.size());
       return std::visit(
           [this](const auto& items) {
             std::vector<std::string> texts;

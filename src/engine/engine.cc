@@ -38,7 +38,7 @@ Result<std::optional<ChatTemplate>> load_chat_template(const GgufFile& file,
 }
 
 /// What one step asks of the layers below, flat.
-struct StepPlan {
+struct StepInputs {
   std::vector<SlotRequest> slots;
   std::vector<TokenId> tokens;
   std::vector<SequenceSlice> slices;
@@ -91,19 +91,19 @@ class EngineImpl final : public Engine {
 
   using Engine::step;
   Result<StepLogits> step(std::span<const StepItem> items, const AcceptFn& accept) override {
-    QUIRE_ASSIGN_OR_RETURN(const StepPlan plan, make_plan(items));
+    QUIRE_ASSIGN_OR_RETURN(const StepInputs inputs, make_inputs(items));
     const std::size_t n_vocab = spec().n_vocab;
-    const std::uint64_t logit_bytes = plan.logit_rows.size() * n_vocab * sizeof(float);
+    const std::uint64_t logit_bytes = inputs.logit_rows.size() * n_vocab * sizeof(float);
     if (logit_bytes > kMaxLogitBytes)
       return fail(ErrorCode::kInvalidArgument, "the logits of {} tokens take {}, at most {} fit",
-                  plan.logit_rows.size(), format_byte_size(logit_bytes),
+                  inputs.logit_rows.size(), format_byte_size(logit_bytes),
                   format_byte_size(kMaxLogitBytes));
-    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(plan.slots));
-    const std::size_t n_values = plan.logit_rows.size() * n_vocab;
+    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(inputs.slots));
+    const std::size_t n_values = inputs.logit_rows.size() * n_vocab;
     float* logits = logits_.resize(n_values);
-    QUIRE_RETURN_IF_ERROR(forward(items, plan, ModelOutput::kLogits, logits));
+    QUIRE_RETURN_IF_ERROR(forward(items, inputs, ModelOutput::kLogits, logits));
     const StepLogits result{
-        .values = {logits, n_values}, .n_rows = plan.logit_rows.size(), .vocab_size = n_vocab};
+        .values = {logits, n_values}, .n_rows = inputs.logit_rows.size(), .vocab_size = n_vocab};
     std::vector<std::size_t> kept;
     kept.reserve(items.size());
     for (const StepItem& item : items) kept.push_back(item.tokens.size());
@@ -115,11 +115,11 @@ class EngineImpl final : public Engine {
   Result<std::span<const float>> hidden_step(SequenceId sequence,
                                              std::span<const TokenId> tokens) override {
     const StepItem item{.sequence = sequence, .tokens = tokens, .logits = LogitsWanted::kAll};
-    QUIRE_ASSIGN_OR_RETURN(const StepPlan plan, make_plan(std::span(&item, 1)));
-    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(plan.slots));
+    QUIRE_ASSIGN_OR_RETURN(const StepInputs inputs, make_inputs(std::span(&item, 1)));
+    QUIRE_ASSIGN_OR_RETURN(Reservation reservation, kv_.reserve(inputs.slots));
     const std::size_t n_values = tokens.size() * spec().hidden_dim;
     float* hidden = logits_.resize(n_values);
-    QUIRE_RETURN_IF_ERROR(forward(std::span(&item, 1), plan, ModelOutput::kHidden, hidden));
+    QUIRE_RETURN_IF_ERROR(forward(std::span(&item, 1), inputs, ModelOutput::kHidden, hidden));
     reservation.commit();
     return std::span<const float>(hidden, n_values);
   }
@@ -152,17 +152,17 @@ class EngineImpl final : public Engine {
   }
 
  private:
-  Status forward(std::span<const StepItem> items, const StepPlan& plan, ModelOutput output,
+  Status forward(std::span<const StepItem> items, const StepInputs& inputs, ModelOutput output,
                  float* out) {
     std::vector<PageTableView> tables;
     tables.reserve(items.size() * spec().layers.size());
     for (const StepItem& item : items)
       for (std::size_t layer = 0; layer < spec().layers.size(); ++layer)
         tables.push_back(kv_.table(item.sequence, layer));
-    const ModelInput input{.tokens = plan.tokens,
-                           .sequences = plan.slices,
+    const ModelInput input{.tokens = inputs.tokens,
+                           .sequences = inputs.slices,
                            .tables = tables,
-                           .logit_rows = plan.logit_rows,
+                           .logit_rows = inputs.logit_rows,
                            .output = output};
     return model_.forward(input, *pool_, out);
   }
@@ -184,8 +184,8 @@ class EngineImpl final : public Engine {
                 format_byte_size(needed), format_byte_size(given));
   }
 
-  Result<StepPlan> make_plan(std::span<const StepItem> items) const {
-    StepPlan plan;
+  Result<StepInputs> make_inputs(std::span<const StepItem> items) const {
+    StepInputs inputs;
     for (const StepItem& item : items) {
       if (item.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "a step needs tokens");
       const std::size_t length = kv_.length(item.sequence);
@@ -194,16 +194,17 @@ class EngineImpl final : public Engine {
         if (token < 0 || static_cast<std::size_t>(token) >= spec().n_vocab)
           return fail(ErrorCode::kInvalidArgument, "token {} is not in the vocabulary of {} tokens",
                       token, spec().n_vocab);
-      const std::size_t first_row = plan.tokens.size();
-      plan.slots.push_back({.sequence = item.sequence, .tokens = item.tokens});
-      plan.slices.push_back(
+      const std::size_t first_row = inputs.tokens.size();
+      inputs.slots.push_back({.sequence = item.sequence, .tokens = item.tokens});
+      inputs.slices.push_back(
           {.first_row = first_row, .n_tokens = item.tokens.size(), .position = length});
-      plan.tokens.insert(plan.tokens.end(), item.tokens.begin(), item.tokens.end());
+      inputs.tokens.insert(inputs.tokens.end(), item.tokens.begin(), item.tokens.end());
       if (item.logits == LogitsWanted::kAll)
-        for (std::size_t i = first_row; i < plan.tokens.size(); ++i) plan.logit_rows.push_back(i);
-      if (item.logits == LogitsWanted::kLast) plan.logit_rows.push_back(plan.tokens.size() - 1);
+        for (std::size_t i = first_row; i < inputs.tokens.size(); ++i)
+          inputs.logit_rows.push_back(i);
+      if (item.logits == LogitsWanted::kLast) inputs.logit_rows.push_back(inputs.tokens.size() - 1);
     }
-    return plan;
+    return inputs;
   }
 
   EngineOptions options_;

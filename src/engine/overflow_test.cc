@@ -20,7 +20,7 @@ namespace {
 using testing::some_tokens;
 using testing::tiny_options;
 
-struct Case {
+struct OverflowCase {
   std::string model;
   std::vector<std::string> tensors;  // of f32
   float factor = 1;
@@ -28,7 +28,7 @@ struct Case {
   std::string message;  // part of it
 };
 
-std::string scaled_copy(const Case& c, const testing::TempFolder& folder) {
+std::string scaled_copy(const OverflowCase& c, const testing::TempFolder& folder) {
   const std::string path = tiny_options(c.model).model;
   std::ifstream in(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -55,7 +55,7 @@ std::string scaled_copy(const Case& c, const testing::TempFolder& folder) {
 }
 
 /// What a person hears, or "" if a token came out.
-std::string answer(const Case& c, Precision precision) {
+std::string answer(const OverflowCase& c, Precision precision) {
   const testing::TempFolder folder;
   EngineOptions options = tiny_options(c.model);
   options.model = scaled_copy(c, folder);
@@ -78,7 +78,7 @@ std::string answer(const Case& c, Precision precision) {
   return token ? "" : token.error().message;
 }
 
-void expect_answer(const Case& c) {
+void expect_answer(const OverflowCase& c) {
   for (const Precision precision : {Precision::kFast, Precision::kReference}) {
     const std::string message = answer(c, precision);
     if (c.message.empty()) {
@@ -91,7 +91,7 @@ void expect_answer(const Case& c) {
 }
 
 TEST(Overflow, OfTheCacheTypeNamesItAndALayer) {
-  Case c = {
+  OverflowCase c = {
       "llama_mha_d64", {"blk.1.attn_norm.weight"}, 1e7f, KvType::kF16, "f16 in layer 1 (--kv"};
   expect_answer(c);
   c.message = "";  // both have the range

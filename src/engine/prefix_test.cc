@@ -46,13 +46,13 @@ std::vector<float> answer(Engine& engine, SequenceId sequence, const std::vector
   return all;
 }
 
-struct Case {
+struct PrefixCase {
   std::string model;
   KvType kv_type;
   std::size_t page_size;
 };
 
-class PrefixTest : public ::testing::TestWithParam<Case> {
+class PrefixTest : public ::testing::TestWithParam<PrefixCase> {
  protected:
   static EngineOptions options() {
     EngineOptions out = tiny_options(GetParam().model);
@@ -132,12 +132,12 @@ TEST_P(PrefixTest, NamespacesNeverMeet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PrefixTest,
-                         ::testing::Values(Case{"llama_gqa2_d80", KvType::kF32, 16},
-                                           Case{"llama_gqa2_d80", KvType::kF16, 16},
-                                           Case{"llama_long", KvType::kBF16, 32},
-                                           Case{"gemma3_pattern", KvType::kF32, 16},
-                                           Case{"gemma3_linear", KvType::kF16, 16},
-                                           Case{"gemma3_linear", KvType::kBF16, 32}),
+                         ::testing::Values(PrefixCase{"llama_gqa2_d80", KvType::kF32, 16},
+                                           PrefixCase{"llama_gqa2_d80", KvType::kF16, 16},
+                                           PrefixCase{"llama_long", KvType::kBF16, 32},
+                                           PrefixCase{"gemma3_pattern", KvType::kF32, 16},
+                                           PrefixCase{"gemma3_linear", KvType::kF16, 16},
+                                           PrefixCase{"gemma3_linear", KvType::kBF16, 32}),
                          [](const auto& test) {
                            return test.param.model + "_" +
                                   std::string(kv_type_name(test.param.kv_type)) + "_" +

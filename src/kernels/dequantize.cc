@@ -22,8 +22,6 @@ T load(const std::uint8_t* p) {
   return value;
 }
 
-float load_f16(const std::uint8_t* p) { return f16_to_f32(load<std::uint16_t>(p)); }
-
 // The 4-bit formats keep element j in the low nibble of byte j and element j + 16 in the high one.
 constexpr int kHalf = 16;
 

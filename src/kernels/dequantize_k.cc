@@ -1,19 +1,9 @@
 #include "kernels/dequantize_k.h"
 
-#include <cstring>
-
-#include "base/float16.h"
-
 namespace quire {
 namespace {
 
 constexpr int kSuper = 256;
-
-float load_f16(const std::uint8_t* p) {
-  std::uint16_t bits;
-  std::memcpy(&bits, p, sizeof bits);
-  return f16_to_f32(bits);
-}
 
 // 2-bit planes: 128 elements share 32 bytes; element i sits in bits 2 * (i % 128 / 32) of byte
 // i % 32 of its half.

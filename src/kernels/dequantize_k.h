@@ -3,8 +3,18 @@
 // for the superblock, small integers for its 16- or 32-element groups.
 
 #include <cstdint>
+#include <cstring>
+
+#include "base/float16.h"
 
 namespace quire {
+
+/// An f16 of a block, which need not be aligned.
+inline float load_f16(const std::uint8_t* p) {
+  std::uint16_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return f16_to_f32(bits);
+}
 
 void dequantize_q2_k(const std::uint8_t* block, float* out);
 void dequantize_q3_k(const std::uint8_t* block, float* out);

@@ -17,7 +17,7 @@ constexpr TensorType kAllTypes[] = {
     TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ2_K,  TensorType::kQ3_K,
     TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K, TensorType::kIQ4_NL};
 
-class Dequantize : public testing::TestWithParam<TensorType> {};
+class Dequantize : public ::testing::TestWithParam<TensorType> {};
 
 // Fixtures: random blocks, then what the `gguf` Python package makes of them, in f32
 // (tests/oracle/gguf_blocks.py).
@@ -44,7 +44,7 @@ TEST_P(Dequantize, EqualsTheGgufPackageBitForBit) {
         << "element " << i << ": " << actual[i] << " instead of " << expected[i];
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, Dequantize, testing::ValuesIn(kAllTypes),
+INSTANTIATE_TEST_SUITE_P(AllTypes, Dequantize, ::testing::ValuesIn(kAllTypes),
                          [](const auto& p) { return std::string(tensor_type_info(p.param).name); });
 
 TEST(TensorType, KnowsExactlyItsOwnIds) {

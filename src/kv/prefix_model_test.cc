@@ -19,7 +19,7 @@ KvConfig with_bits(KvConfig config, unsigned bits) {
   return config;
 }
 
-KvConfig random_config() {
+KvConfig random_prefix_config() {
   const auto n_layers = *rc::gen::inRange<std::size_t>(1, 4);
   std::vector<std::size_t> windows;
   for (std::size_t i = 0; i < n_layers; ++i)
@@ -31,7 +31,7 @@ KvConfig random_config() {
 }
 
 RC_GTEST_PROP(PrefixModel, EverySequenceSeesItsOwnTokens, ()) {
-  PrefixWorld world(random_config());
+  PrefixWorld world(random_prefix_config());
   const auto ops = *rc::gen::container<std::vector<std::uint32_t>>(
       *rc::gen::inRange<std::size_t>(0, 150), rc::gen::arbitrary<std::uint32_t>());
   for (const std::uint32_t op : ops) world.step(op * 2654435761u);

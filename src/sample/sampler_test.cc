@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 SamplerParams greedy() {
@@ -51,7 +51,7 @@ std::string failure(SamplerParams params, const std::vector<float>& logits) {
 
 TEST(Sampler, GreedyTakesTheBestAndTheLowerIdOfATie) {
   EXPECT_EQ(choose(greedy(), {0, 3, 1, 3}), 1);
-  EXPECT_EQ(choose(greedy(), {-5, -3, -kInfinity}), 1);
+  EXPECT_EQ(choose(greedy(), {-5, -3, -kInf}), 1);
 }
 
 TEST(Sampler, DrawsFollowTheDistribution) {
@@ -131,7 +131,7 @@ TEST(Sampler, BiasComesBeforeThePenalties) {
 
 TEST(Sampler, AForbiddenTokenNeverComes) {
   auto params = plain(100);
-  params.logit_bias = {{2, -kInfinity}};
+  params.logit_bias = {{2, -kInf}};
   auto sampler = Sampler::create(params, 3);
   std::map<TokenId, int> seen;
   for (int i = 0; i < 1000; ++i) ++seen[sampler->sample(std::vector<float>{0, 0, 10})->token];
@@ -172,13 +172,12 @@ TEST(Sampler, LogprobsStayFiniteForLargeLogits) {
 TEST(Sampler, BrokenLogitsAreRefusedWithTheToken) {
   EXPECT_NE(failure(greedy(), {0, kNaN, 1}).find("no number for the logit of token 1"),
             std::string::npos);
-  EXPECT_NE(failure(plain(), {0, 1, kInfinity}).find("infinity for the logit of token 2"),
+  EXPECT_NE(failure(plain(), {0, 1, kInf}).find("infinity for the logit of token 2"),
             std::string::npos);
-  EXPECT_EQ(failure(plain(), {-kInfinity, -kInfinity}),
-            "no token is possible: every logit is -inf");
+  EXPECT_EQ(failure(plain(), {-kInf, -kInf}), "no token is possible: every logit is -inf");
   auto params = greedy();
-  params.logit_bias = {{0, -kInfinity}};
-  EXPECT_EQ(failure(params, {1, -kInfinity}), "no token is possible: every logit is -inf");
+  params.logit_bias = {{0, -kInf}};
+  EXPECT_EQ(failure(params, {1, -kInf}), "no token is possible: every logit is -inf");
 }
 
 TEST(Sampler, ParametersOutOfRangeAreRefusedByName) {
@@ -190,13 +189,13 @@ TEST(Sampler, ParametersOutOfRangeAreRefusedByName) {
   const auto names = [](const std::string& message, const std::string& name) {
     return message.find(name) != std::string::npos;
   };
-  for (const float bad : {-0.1f, kNaN, kInfinity, 101.0f}) {
+  for (const float bad : {-0.1f, kNaN, kInf, 101.0f}) {
     EXPECT_TRUE(names(with([&](auto& p) { p.temperature = bad; }), "temperature")) << bad;
     EXPECT_TRUE(names(with([&](auto& p) { p.top_p = bad; }), "top_p")) << bad;
     EXPECT_TRUE(names(with([&](auto& p) { p.min_p = bad; }), "min_p")) << bad;
     EXPECT_TRUE(names(with([&](auto& p) { p.repeat_penalty = bad; }), "repeat_penalty")) << bad;
   }
-  for (const float bad : {-101.0f, kNaN, kInfinity, 101.0f}) {
+  for (const float bad : {-101.0f, kNaN, kInf, 101.0f}) {
     EXPECT_TRUE(names(with([&](auto& p) { p.presence_penalty = bad; }), "presence_penalty")) << bad;
     EXPECT_TRUE(names(with([&](auto& p) { p.frequency_penalty = bad; }), "frequency_penalty"))
         << bad;
@@ -208,7 +207,7 @@ TEST(Sampler, ParametersOutOfRangeAreRefusedByName) {
             "logit bias for token 10, but the vocabulary has tokens 0 to 9");
   EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{-1, 1.0f}}; }), "token -1"));
   EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{1, kNaN}}; }), "must be -inf or"));
-  EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{1, kInfinity}}; }), "must be -inf or"));
+  EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{1, kInf}}; }), "must be -inf or"));
   EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{1, 1e30f}}; }), "must be -inf or"));
   EXPECT_TRUE(names(with([](auto& p) { p.logit_bias = {{1, 1.0f}, {1, 2.0f}}; }), "two"));
   EXPECT_EQ(refusal(SamplerParams{}), "accepted");

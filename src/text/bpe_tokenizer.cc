@@ -26,7 +26,7 @@ constexpr std::array<std::int16_t, kAlphabetEnd> make_byte_of_character() {
 constexpr auto kByteOfCharacter = make_byte_of_character();
 
 /// The byte a character of one or two bytes stands for, or -1.
-int byte_of(std::string_view character) {
+int byte_of_character(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character[0]);
   std::size_t code_point = lead;
   if (character.size() == 2) {
@@ -108,7 +108,7 @@ std::string BpeTokenizer::token_bytes(TokenId id, bool show_special) const {
   std::string out;
   for (std::string_view rest = token; !rest.empty();) {
     const std::string_view character = rest.substr(0, utf8_step(rest).length);
-    const int byte = byte_of(character);
+    const int byte = byte_of_character(character);
     if (byte >= 0) {
       out.push_back(static_cast<char>(byte));
     } else {

@@ -9,13 +9,6 @@
 namespace quire {
 namespace {
 
-struct FreeGrammar {
-  void operator()(quire_grammar* p) const { quire_grammar_free(p); }
-};
-struct FreeGrammars {
-  void operator()(quire_grammars* p) const { quire_grammars_free(p); }
-};
-
 std::uint8_t bridge_kind(GrammarKind kind) {
   switch (kind) {
     case GrammarKind::kJsonSchema:
@@ -31,7 +24,10 @@ std::uint8_t bridge_kind(GrammarKind kind) {
 }  // namespace
 
 struct Grammar::Impl {
-  std::unique_ptr<quire_grammar, FreeGrammar> handle;
+  struct Free {
+    void operator()(quire_grammar* p) const { quire_grammar_free(p); }
+  };
+  std::unique_ptr<quire_grammar, Free> handle;
   std::vector<std::uint32_t> allowed;
 };
 
@@ -69,7 +65,10 @@ Status Grammar::accept(TokenId token) {
 bool Grammar::complete() const { return quire_grammar_is_complete(impl_->handle.get()); }
 
 struct GrammarCompiler::Impl {
-  std::unique_ptr<quire_grammars, FreeGrammars> handle;
+  struct Free {
+    void operator()(quire_grammars* p) const { quire_grammars_free(p); }
+  };
+  std::unique_ptr<quire_grammars, Free> handle;
   std::size_t n_words = 0;  // of a set of tokens
 };
 

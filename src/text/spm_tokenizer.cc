@@ -39,7 +39,7 @@ std::string with_spaces(std::string_view text, bool remove_extra, bool add_prefi
 }
 
 /// The byte of a token that is written <0x0A>, or -1.
-int byte_of(std::string_view token) {
+int byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return -1;
   int byte = -1;
   const char* end = token.data() + 5;
@@ -81,7 +81,7 @@ SpmTokenizer::SpmTokenizer(TokenizerData data)
         data_.scores[i] = std::numeric_limits<float>::infinity();
         break;
       case TokenKind::kByte:
-        if (const int byte = byte_of(token); byte >= 0) {
+        if (const int byte = byte_of_token(token); byte >= 0) {
           byte_ids_[static_cast<std::size_t>(byte)] = id;
         }
         break;
@@ -183,7 +183,7 @@ std::string SpmTokenizer::token_bytes(TokenId id, bool show_special) const {
     case TokenKind::kUnknown:
       return show_special ? token : std::string();
     case TokenKind::kByte:
-      if (const int byte = byte_of(token); byte >= 0)
+      if (const int byte = byte_of_token(token); byte >= 0)
         return std::string(1, static_cast<char>(byte));
       return token;
     case TokenKind::kNormal:

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <utility>
 
+#include "base/hex.h"
+
 namespace quire {
 namespace {
 
@@ -26,13 +28,6 @@ bool is_name(std::string_view name) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   return !name.empty() && name.size() <= kMaxName &&
          name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 template <typename Digest>

@@ -6,16 +6,12 @@
 #include <cstdint>
 #include <random>
 
+#include "base/hex.h"
+
 namespace quire {
 namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = lower(c);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
 
 /// nullopt where a % has no two hexadecimal digits behind it.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space) {

@@ -33,8 +33,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
+using http::kNoThrow;
 
-constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 /// Connections beyond the limit that are told so; more are closed without a word.
 constexpr std::size_t kRefusals = 64;
 /// What the system keeps for a client that does not read, on top of HttpLimits::unsent_bytes. Left

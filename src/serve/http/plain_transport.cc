@@ -7,8 +7,6 @@
 namespace quire::http {
 namespace {
 
-constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
-
 class PlainTransport : public Transport {
  public:
   explicit PlainTransport(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}

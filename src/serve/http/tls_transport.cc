@@ -13,8 +13,6 @@
 namespace quire::http {
 namespace {
 
-constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
-
 class TlsTransport : public Transport {
  public:
   TlsTransport(std::shared_ptr<asio::ssl::context> context, asio::ip::tcp::socket socket)

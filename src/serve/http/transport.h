@@ -2,9 +2,11 @@
 // The bytes of one connection, with or without TLS. For the sources of this folder only: it needs
 // Asio, whose headers are heavy.
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <functional>
@@ -17,6 +19,9 @@ namespace quire::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
+
+/// Errors are among the results that are awaited.
+constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
 /// Everything runs on the socket's executor, which is a strand. One read and one write may be under
 /// way at a time.

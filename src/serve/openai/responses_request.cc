@@ -18,7 +18,8 @@ void read_text_config(FieldReader& fields, const RequestOptions& options, Constr
 }
 
 // Log-probabilities are asked for by name, and how many with top_logprobs.
-void read_logprobs(FieldReader& fields, const RequestLimits& limits, SamplerParams& sampling) {
+void read_included_logprobs(FieldReader& fields, const RequestLimits& limits,
+                            SamplerParams& sampling) {
   if (const json::array* include = fields.array("include")) {
     for (std::size_t i = 0; i < include->size(); ++i) {
       const std::string path = item_path(fields.path("include"), i);
@@ -37,7 +38,7 @@ void read_logprobs(FieldReader& fields, const RequestLimits& limits, SamplerPara
   }
 }
 
-void refuse_what_only_others_can(FieldReader& fields) {
+void refuse_what_is_not_kept(FieldReader& fields) {
   if (fields.boolean("background").value_or(false))
     fields.unsupported("background", "answers are not kept");
   if (fields.word("truncation", {"auto", "disabled"}) == "auto")
@@ -82,10 +83,10 @@ ApiResult<ResponsesRequest> parse_responses(std::string_view body, const Request
     inner.ignore("include_obfuscation", JsonKind::kBoolean);
     inner.done();
   }
-  read_logprobs(fields, options.limits, generation.sampling);
+  read_included_logprobs(fields, options.limits, generation.sampling);
   read_text_config(fields, options, request.constraint);
   read_constraint_extensions(fields, options, request.constraint);
-  refuse_what_only_others_can(fields);
+  refuse_what_is_not_kept(fields);
   ignore_account_fields(fields);
   fields.done();
   if (error.failed()) return fail(error.error());
