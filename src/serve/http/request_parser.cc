@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -77,7 +79,8 @@ class RequestParser::Sink : public beast::http::basic_parser<true> {
 
 RequestParser::RequestParser(const HttpLimits& limits)
     : limits_(limits), sink_(std::make_unique<Sink>(request_)) {
-  sink_->header_limit(static_cast<std::uint32_t>(limits.header_bytes));
+  // The head is counted here: Beast's limit depends on how its bytes were cut.
+  sink_->header_limit(std::numeric_limits<std::uint32_t>::max());
   sink_->body_limit(limits.body_bytes);
 }
 
@@ -105,17 +108,24 @@ RequestParser::State RequestParser::feed(std::string& inbox) {
     error_code ec;
     const std::size_t n = sink_->put({inbox.data() + used, inbox.size() - used}, ec);
     used += n;
+    if (state_ == State::kHead) {
+      head_bytes_ += n;
+      // Until it ends, what is left belongs to it too.
+      const std::size_t left = ec == beast::http::error::need_more ? inbox.size() - used : 0;
+      if (head_bytes_ + left > limits_.header_bytes) {
+        fail(431, "headers_too_large",
+             fmt::format("The request line and headers have more than the {} bytes allowed.",
+                         limits_.header_bytes));
+        break;
+      }
+    }
     if (ec == beast::http::error::need_more) {
       // The line that describes a chunk and the lines behind the last are kept until they end.
       if (state_ == State::kBody && inbox.size() - used > limits_.header_bytes)
         fail(400, "invalid_http", "A line between two chunks of the body is too long.");
       break;
     }
-    if (ec == beast::http::error::header_limit) {
-      fail(431, "headers_too_large",
-           fmt::format("The request line and headers have more than the {} bytes allowed.",
-                       limits_.header_bytes));
-    } else if (ec == beast::http::error::body_limit) {
+    if (ec == beast::http::error::body_limit) {
       fail(413, "body_too_large",
            fmt::format("The body has more than the {} bytes allowed.", limits_.body_bytes));
     } else if (ec == beast::http::error::bad_version) {

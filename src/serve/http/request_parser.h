@@ -1,6 +1,7 @@
 #pragma once
 // Bytes of a connection into one request, within limits. Knows no socket.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -45,6 +46,7 @@ class RequestParser {
   std::unique_ptr<Sink> sink_;
   State state_ = State::kHead;
   Reply failure_;
+  std::size_t head_bytes_ = 0;
   bool started_ = false;
   bool expects_continue_ = false;
 };

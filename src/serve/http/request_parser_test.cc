@@ -156,6 +156,17 @@ TEST(RequestParser, LimitsTheHead) {
   }
 }
 
+TEST(RequestParser, CountsTheHeadToTheByteHoweverItIsCut) {
+  const std::string start = "GET / HTTP/1.1\r\nHost: h\r\na: ";
+  const std::size_t fill = 200 - start.size() - 4;
+  for (std::size_t step = 1; step <= 210; ++step) {
+    const std::string fits = start + std::string(fill, 'x') + "\r\n\r\n";
+    EXPECT_EQ(parse(fits, step, {.header_bytes = 200}).state, State::kDone) << step;
+    EXPECT_EQ(parse(fits, step, {.header_bytes = 199}).status, 431) << step;
+    EXPECT_EQ(parse(fits + "GET /", step, {.header_bytes = 200}).state, State::kDone) << step;
+  }
+}
+
 TEST(RequestParser, LimitsTheBody) {
   const HttpLimits limits{.header_bytes = 1000, .body_bytes = 10};
   const std::string start = "POST / HTTP/1.1\r\nHost: h\r\n";
