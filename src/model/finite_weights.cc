@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -57,23 +58,29 @@ bool block_is_finite(const std::byte* block, const FloatPlaces& places) {
 
 }  // namespace
 
+std::optional<std::size_t> find_not_finite(TensorType type, std::span<const std::byte> data) {
+  const TensorTypeInfo& info = tensor_type_info(type);
+  const FloatPlaces places = float_places(type);
+  for (std::size_t i = 0; i < data.size() / info.block_bytes; ++i)
+    if (!block_is_finite(data.data() + i * info.block_bytes, places)) return i * info.block_size;
+  return std::nullopt;
+}
+
 std::optional<std::size_t> find_not_finite(TensorType type, std::span<const std::byte> data,
                                            ThreadPool& pool) {
   const TensorTypeInfo& info = tensor_type_info(type);
-  const FloatPlaces places = float_places(type);
   const std::size_t n_blocks = data.size() / info.block_bytes;
-  std::vector<std::size_t> first_bad(pool.size(), n_blocks);
+  constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> first_bad(pool.size(), kNone);
   pool.run([&](ThreadPool::Worker& worker) {
     const Range share = worker.share(n_blocks);
-    for (std::size_t i = share.begin; i < share.end; ++i) {
-      if (block_is_finite(data.data() + i * info.block_bytes, places)) continue;
-      first_bad[worker.index()] = i;
-      return;
-    }
+    const auto found = find_not_finite(
+        type,
+        data.subspan(share.begin * info.block_bytes, (share.end - share.begin) * info.block_bytes));
+    if (found) first_bad[worker.index()] = share.begin * info.block_size + *found;
   });
   const std::size_t bad = *std::min_element(first_bad.begin(), first_bad.end());
-  if (bad == n_blocks) return std::nullopt;
-  return bad * info.block_size;
+  return bad == kNone ? std::nullopt : std::optional(bad);
 }
 
 }  // namespace quire

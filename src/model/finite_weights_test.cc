@@ -98,6 +98,9 @@ TEST(FiniteWeights, AModelWithOneIsRefusedByName) {
     ASSERT_TRUE(file.has_value());
     const auto spec = read_model_spec(*file);
     ASSERT_TRUE(spec.has_value());
+    // The short ones are found before anything large is read.
+    const bool is_short = std::string_view(name).find("norm") != std::string_view::npos;
+    EXPECT_EQ(check_tensors(*file, *spec).has_value(), !is_short) << name;
     const auto weights = load_weights(*file, *spec, Precision::kFast, pool, {});
     ASSERT_FALSE(weights.has_value()) << name;
     const std::string& message = weights.error().message;

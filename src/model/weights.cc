@@ -10,28 +10,34 @@
 namespace quire {
 namespace {
 
+Error not_finite(const GgufFile& file, const GgufTensor& tensor, std::size_t element) {
+  return {ErrorCode::kInvalidData,
+          fmt::format("{}: tensor '{}' at byte {}: element {} or its block holds a number that is "
+                      "not finite",
+                      file.name(), tensor.name, tensor.offset, element)};
+}
+
 /// In place of the Loader: looks tensors up and remembers which, so that nothing large is done for
-/// a model that will be refused, and unused ones can be reported.
+/// a model that will be refused, and unused ones can be reported. Reads the short ones.
 class Checker {
  public:
   explicit Checker(const GgufFile& file) : file_(file) {}
 
   Result<std::vector<float>> vector(const std::string& name, std::size_t n) {
-    const std::uint64_t ne = n;
-    QUIRE_RETURN_IF_ERROR(require(name, std::span(&ne, 1)));
+    QUIRE_RETURN_IF_ERROR(short_vector(name, n));
     return std::vector<float>();
   }
 
   Status matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
     const std::array<std::uint64_t, 2> ne = {n_cols, n_rows};
-    return require(name, ne);
+    QUIRE_RETURN_IF_ERROR(require(name, ne));
+    return {};
   }
 
   Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
     QUIRE_RETURN_IF_ERROR(matrix(name + ".weight", n_rows, n_cols));
     const std::string bias = name + ".bias";
-    const std::uint64_t ne = n_rows;
-    if (file_.find_tensor(bias) != nullptr) QUIRE_RETURN_IF_ERROR(require(bias, std::span(&ne, 1)));
+    if (file_.find_tensor(bias) != nullptr) QUIRE_RETURN_IF_ERROR(short_vector(bias, n_rows));
     return Linear();
   }
 
@@ -49,9 +55,16 @@ class Checker {
   }
 
  private:
-  Status require(const std::string& name, std::span<const std::uint64_t> ne) {
+  Result<const GgufTensor*> require(const std::string& name, std::span<const std::uint64_t> ne) {
     QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, ne));
     used_.insert(tensor->name);
+    return tensor;
+  }
+
+  Status short_vector(const std::string& name, std::uint64_t n) {
+    QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, require(name, std::span(&n, 1)));
+    if (const auto at = find_not_finite(tensor->type, tensor->data))
+      return fail(not_finite(file_, *tensor, *at));
     return {};
   }
 
@@ -110,10 +123,7 @@ class Loader {
     QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, ne));
     if (!checked_.insert(tensor).second) return tensor;
     if (const auto at = find_not_finite(tensor->type, tensor->data, pool_))
-      return fail(ErrorCode::kInvalidData,
-                  "{}: tensor '{}' at byte {}: element {} or its block holds a number that is not "
-                  "finite",
-                  file_.name(), name, tensor->offset, *at);
+      return fail(not_finite(file_, *tensor, *at));
     return tensor;
   }
 

@@ -21,7 +21,8 @@ def compile_alone(header: str) -> str:
 
 
 def test_headers_compile_alone():
-    """A header whose source includes it first is proved by the build; the rest are compiled here.
+    """A header whose source includes it first is proved by `make lint`, which compiles each source for
+    itself; the rest are compiled here.
 
     Files named *_inl.h are no headers but parts of the kernel sources, one copy per tier.
     """
