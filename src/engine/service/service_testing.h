@@ -1,7 +1,9 @@
 #pragma once
 // Requests and their answers, for tests of the service.
 
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,7 +29,7 @@ class CollectingSink final : public ServiceSink {
   };
 
   void on_delta(const ChoiceDelta& delta) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     EXPECT_FALSE(ended_);
     Choice& choice = choices_[delta.choice];
     EXPECT_FALSE(choice.reason) << "text after the end";
@@ -38,6 +40,7 @@ class CollectingSink final : public ServiceSink {
     }
     n_tokens_ += delta.tokens.size();
     changed_.notify_all();
+    changed_.wait(lock, [&] { return !held_; });
   }
   void on_finish(std::size_t choice, FinishReason reason) override {
     const std::lock_guard lock(mutex_);
@@ -57,6 +60,15 @@ class CollectingSink final : public ServiceSink {
     end();
   }
 
+  /// From the first token on no step is made until release(): what is submitted meanwhile finds the
+  /// service as it is, however slow the machine.
+  void hold() { held_ = true; }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_; });
@@ -69,6 +81,8 @@ class CollectingSink final : public ServiceSink {
     const std::lock_guard lock(mutex_);
     return ended_;
   }
+  /// Which end of all requests its own was, counted from 0. After wait().
+  std::size_t place() const { return place_; }
   /// After wait().
   const std::map<std::size_t, Choice>& choices() const { return choices_; }
   const Choice& choice(std::size_t i) const { return choices_.at(i); }
@@ -77,6 +91,8 @@ class CollectingSink final : public ServiceSink {
 
  private:
   void end() {
+    static std::atomic<std::size_t> n_ended{0};
+    place_ = n_ended++;
     ended_ = true;
     changed_.notify_all();
   }
@@ -87,7 +103,9 @@ class CollectingSink final : public ServiceSink {
   std::size_t n_tokens_ = 0;
   ServiceUsage usage_;
   std::optional<Error> error_;
+  std::size_t place_ = 0;
   bool ended_ = false;
+  bool held_ = false;
 };
 
 /// n tokens that differ from those of another `tag` from the first on.
@@ -108,8 +126,10 @@ inline ServiceRequest asking(std::vector<TokenId> prompt, std::size_t max_tokens
   return request;
 }
 
-inline std::shared_ptr<CollectingSink> submit(Service& service, ServiceRequest request) {
+inline std::shared_ptr<CollectingSink> submit(Service& service, ServiceRequest request,
+                                              bool hold = false) {
   auto sink = std::make_shared<CollectingSink>();
+  if (hold) sink->hold();
   const auto id = service.submit(std::move(request), sink);
   EXPECT_TRUE(id) << (id ? "" : id.error().message);
   return sink;
