@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_budget.h"
 
 namespace quire {
 
@@ -29,11 +30,16 @@ constexpr Range split_range(std::size_t n, std::size_t part, std::size_t n_parts
 /// then parks, so that an idle engine uses no CPU.
 class ThreadPool {
  public:
+  enum class Neighbours {
+    kIgnore,   // every run uses all threads
+    kYieldTo,  // fewer while other programs take CPUs away, as ThreadBudget says
+  };
+
   /// What a worker sees of the run it takes part in.
   class Worker {
    public:
     std::size_t index() const { return index_; }
-    std::size_t count() const { return pool_.size(); }
+    std::size_t count() const { return pool_.n_active_; }
 
     /// This worker's share of [0, n).
     Range share(std::size_t n) const { return split_range(n, index_, count()); }
@@ -49,27 +55,46 @@ class ThreadPool {
   };
 
   /// The constructor, with the system's refusal as a result (kOutOfMemory).
-  static Result<std::unique_ptr<ThreadPool>> start(std::size_t n_threads);
+  static Result<std::unique_ptr<ThreadPool>> start(std::size_t n_threads,
+                                                   Neighbours neighbours = Neighbours::kIgnore);
 
   /// n_threads >= 1, counting the caller. Throws std::system_error if the system has no more
   /// threads to give; none is left behind.
-  explicit ThreadPool(std::size_t n_threads);
+  explicit ThreadPool(std::size_t n_threads, Neighbours neighbours = Neighbours::kIgnore);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   std::size_t size() const { return threads_.size() + 1; }
+  /// Workers of the next run: size(), or fewer for the sake of neighbours.
+  std::size_t n_active() const { return n_active_; }
 
-  /// Runs body(worker) once on every thread and returns when all are done. Not reentrant; one
-  /// caller at a time. The body must not throw and all workers must pass the same barriers.
+  /// Runs body(worker) once on each of n_active() threads and returns when all are done. Not
+  /// reentrant; one caller at a time. The body must not throw and all workers must pass the same
+  /// barriers.
   void run(const std::function<void(Worker&)>& body);
 
  private:
+  /// Of one worker; its own cache line.
+  struct alignas(64) Seat {
+    std::atomic<std::uint32_t> called{0};  // 1: whoever stayed away is to come back
+    double lost_s = 0;                     // of the last run, in which it had no CPU
+  };
+
   void worker_loop(std::size_t index);
   void stop_and_join();
   void arrive_and_wait();
+  void take_part(std::size_t index);
+  void follow_budget(double run_s);
+  void call_back(Seat& seat);
+  std::uint32_t stay_away(Seat& seat);
 
   int spins_;  // before parking
+  Neighbours neighbours_;
+  ThreadBudget budget_;
+  std::size_t n_active_;
+  std::size_t n_staying_;  // behind the run under way
+  std::vector<Seat> seats_;
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* body_ = nullptr;
   std::atomic<bool> stop_{false};

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
+#include <vector>
 
 namespace quire {
 namespace {
@@ -35,6 +38,32 @@ TEST(ThreadPool, BarriersOrderStages) {
       });
       for (std::size_t sum : b) ASSERT_EQ(sum, n_threads * (n_threads - 1) / 2 + 4 * n_threads);
     }
+  }
+}
+
+// Threads come and go between runs while busy threads take their CPUs.
+TEST(ThreadPool, RunsAreWholeWhileThreadsComeAndGo) {
+  const std::size_t n_threads = available_cpus() + 2;
+  ThreadPool pool(n_threads, ThreadPool::Neighbours::kYieldTo);
+  std::vector<std::size_t> sums(n_threads);
+  std::size_t fewest = n_threads;
+  for (int round = 0; round < 4000; ++round) {
+    const std::size_t n = pool.n_active();
+    ASSERT_GE(n, 1u);
+    fewest = std::min(fewest, n);
+    std::atomic<std::size_t> n_workers{0};
+    std::vector<std::size_t> parts(n_threads);
+    pool.run([&](ThreadPool::Worker& w) {
+      ++n_workers;
+      EXPECT_EQ(w.count(), n);
+      EXPECT_LT(w.index(), n);
+      const Range share = w.share(1000);
+      for (std::size_t i = share.begin; i < share.end; ++i) parts[w.index()] += i;
+      w.barrier();
+      sums[w.index()] = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
+    });
+    ASSERT_EQ(n_workers, n);
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(sums[i], 499'500u);
   }
 }
 

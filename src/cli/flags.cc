@@ -91,7 +91,8 @@ void EngineFlags::add_to(CLI::App& app) {
       ->type_name("N")
       ->transform(integer_in(1, kMaxCount))
       ->group(kModelGroup);
-  app.add_option("--threads", numbers.n_threads, "Threads that compute (default: every CPU)")
+  app.add_option("--threads", numbers.n_threads,
+                 "Threads that compute (default: one for every CPU, fewer while others need them)")
       ->type_name("N")
       ->transform(integer_in(1, kMaxThreads))
       ->group(kModelGroup);

@@ -31,7 +31,7 @@ void Model::drop_embedding(std::size_t n_rows) {
 }
 
 Status Model::forward(const ModelInput& input, ThreadPool& pool, float* out) {
-  ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.size(),
+  ForwardPass pass(spec_, weights_, layout_types_, ropes_, *kernels_, input, pool.n_active(),
                    workspace_);
   pool.run([&](ThreadPool::Worker& worker) { pass.run(worker, out); });
   drop_embedding(input.tokens.size());
