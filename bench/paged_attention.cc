@@ -46,17 +46,22 @@ struct Case {
   KvType type;
   std::size_t length, n_queries, page_size;
   std::size_t pool_bytes;  // that the pages are scattered over
+  /// Pages side by side before the next jump: 1 for any page anywhere; the engine takes the pages
+  /// of a layer that one chunk of a prompt fills together.
+  std::size_t run_pages;
 };
 
-/// Two copies of one sequence: adjacent pages in address order, and pages anywhere in the pool.
+/// Two copies of one sequence: adjacent pages in address order, and pages, or runs of them,
+/// anywhere in the pool.
 class Sequences {
  public:
   Sequences(const Kernels& table, const KvLayout& layout, const Case& c) {
     const std::size_t n_pages = c.length / layout.page_size;
-    const std::size_t n_places = c.pool_bytes / layout.page_bytes();
+    const std::size_t n_places = c.pool_bytes / layout.page_bytes() / c.run_pages;
+    const std::size_t n_runs = n_pages / c.run_pages;
     // The contiguous copy takes the first places, the other one a random choice of the rest.
-    std::vector<std::size_t> places(n_places - n_pages);
-    std::iota(places.begin(), places.end(), n_pages);
+    std::vector<std::size_t> places(n_places - n_runs);
+    std::iota(places.begin(), places.end(), n_runs);
     std::mt19937_64 random(1);
     std::shuffle(places.begin(), places.end(), random);
     std::normal_distribution<float> normal;
@@ -67,8 +72,9 @@ class Sequences {
       for (float& x : v) x = normal(random);
       const std::size_t page = t / layout.page_size;
       const std::size_t slot = t % layout.page_size;
+      const std::size_t far_page = places[page / c.run_pages] * c.run_pages + page % c.run_pages;
       std::byte* const near = pool().data() + page * layout.page_bytes();
-      std::byte* const far = pool().data() + places[page] * layout.page_bytes();
+      std::byte* const far = pool().data() + far_page * layout.page_bytes();
       table.kv_write(layout, near, slot, k.data(), v.data());
       table.kv_write(layout, far, slot, k.data(), v.data());
       if (slot == 0) {
@@ -111,15 +117,15 @@ class Attention {
     task_.layout = layout;
     task_.pages = pages.data();
     double sum = 0;
-    for (std::size_t head = 0; head < kKvHeads; ++head) {
-      task_.kv_head = head;
-      for (std::size_t t = 0; t < queries_.size(); ++t) {
-        queries_[t].q = &q_[(t * kKvHeads + head) * kGroup * kHeadDim];
-      }
-      for (std::size_t first = 0; first < queries_.size(); first += kMaxQueryTile) {
-        task_.queries = &queries_[first];
-        task_.n_queries = std::min(kMaxQueryTile, queries_.size() - first);
-        for (std::size_t begin = 0; begin < length_; begin += kAttentionSplit) {
+    // The heads of one split, which lie in the same pages, one after the other: as the engine does.
+    for (std::size_t begin = 0; begin < length_; begin += kAttentionSplit) {
+      for (std::size_t head = 0; head < kKvHeads; ++head) {
+        task_.kv_head = head;
+        for (std::size_t t = 0; t < queries_.size(); ++t)
+          queries_[t].q = &q_[(t * kKvHeads + head) * kGroup * kHeadDim];
+        for (std::size_t first = 0; first < queries_.size(); first += kMaxQueryTile) {
+          task_.queries = &queries_[first];
+          task_.n_queries = std::min(kMaxQueryTile, queries_.size() - first);
           table_.attend(task_, {begin, std::min(begin + kAttentionSplit, length_)});
           sum += static_cast<double>(records_[2]);
         }
@@ -198,10 +204,11 @@ void run_case(benchmark::State& state, const Kernels& table, const Case& c) {
 }
 
 void register_case(const Kernels& table, const Case& c) {
-  const std::string name =
-      "paged/" + std::string(table.name) + "/" + std::string(kv_type_name(c.type)) + "/n" +
-      std::to_string(c.length) + "/q" + std::to_string(c.n_queries) + "/page" +
-      std::to_string(c.page_size) + "/pool" + std::to_string(c.pool_bytes >> 20) + "MiB";
+  const std::string name = "paged/" + std::string(table.name) + "/" +
+                           std::string(kv_type_name(c.type)) + "/n" + std::to_string(c.length) +
+                           "/q" + std::to_string(c.n_queries) + "/page" +
+                           std::to_string(c.page_size) + "/run" + std::to_string(c.run_pages) +
+                           "/pool" + std::to_string(c.pool_bytes >> 20) + "MiB";
   benchmark::RegisterBenchmark(name.c_str(), [&table, c](benchmark::State& state) {
     run_case(state, table, c);
   })->UseManualTime();
@@ -215,8 +222,11 @@ void register_paged_attention() {
       for (const std::size_t length : {std::size_t{4096}, std::size_t{8192}}) {
         for (const std::size_t n_queries : {std::size_t{1}, 4 * kMaxQueryTile}) {
           for (const std::size_t page_size : {16, 32, 64, 128}) {
-            register_case(*table, {type, length, n_queries, page_size, kPoolBytes});
-            register_case(*table, {type, length, n_queries, page_size, kSmallPoolBytes});
+            register_case(*table, {type, length, n_queries, page_size, kPoolBytes, 1});
+            register_case(*table, {type, length, n_queries, page_size, kSmallPoolBytes, 1});
+            // The engine's chunk of 256 tokens.
+            register_case(*table,
+                          {type, length, n_queries, page_size, kPoolBytes, 256 / page_size});
           }
         }
       }
