@@ -72,6 +72,7 @@ Result<std::string> read_prompt(const RunFlags& flags) {
 
 Result<std::vector<TokenId>> encode_prompt(const Engine& engine, const RunFlags& flags,
                                            const std::string& text) {
+  QUIRE_RETURN_IF_ERROR(check_text_length(engine.tokenizer(), text, engine.options().context));
   if (flags.raw) {
     return encode_plain(engine.tokenizer(), text,
                         flags.special ? ParseSpecial::kYes : ParseSpecial::kNo);

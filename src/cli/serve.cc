@@ -3,6 +3,7 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -216,6 +217,20 @@ void add_service_options(CLI::App& app, ServeFlags& flags) {
       ->group(kGroup);
 }
 
+/// Options are read from QUIRE_PORT and so on by this command only: a system may have such
+/// variables for reasons of its own, and no other command should fail for them.
+void read_environment_when_called(CLI::App& app) {
+  auto names = std::make_shared<std::vector<std::pair<CLI::Option*, std::string>>>();
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_envname().empty()) continue;
+    names->emplace_back(option, option->get_envname());
+    option->envname("");
+  }
+  app.preparse_callback([names](std::size_t) {
+    for (const auto& [option, name] : *names) option->envname(name);
+  });
+}
+
 }  // namespace
 
 Command add_serve_command(CLI::App& root) {
@@ -240,6 +255,7 @@ Command add_serve_command(CLI::App& root) {
   app->add_flag("--print-config", flags->print_config, "Write the options as a TOML file, and end")
       ->configurable(false);
   app->footer(kHelp);
+  read_environment_when_called(*app);
   return {app, [flags, app] { return serve(*flags, *app); }};
 }
 

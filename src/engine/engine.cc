@@ -238,10 +238,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const EngineOptions& options,
   QUIRE_ASSIGN_OR_RETURN(auto tokenizer, build_tokenizer(file, std::move(tokenizer_data)));
 
   QUIRE_RETURN_IF_ERROR(check_weights_fit(file, resolved.precision, available_memory()));
-  QUIRE_ASSIGN_OR_RETURN(auto pool, ThreadPool::start(resolved.n_threads,
-                                                          options.n_threads == 0
-                                                              ? ThreadPool::Neighbours::kYieldTo
-                                                              : ThreadPool::Neighbours::kIgnore));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto pool, ThreadPool::start(resolved.n_threads, options.n_threads == 0
+                                                           ? ThreadPool::Neighbours::kYieldTo
+                                                           : ThreadPool::Neighbours::kIgnore));
   KvLayout layout_types;
   layout_types.k_type = resolved.kv_type;
   layout_types.v_type = resolved.kv_type;

@@ -132,6 +132,14 @@ Result<std::vector<ChatMessage>> checked(const TextMatcher& control,
 
 }  // namespace
 
+Status check_text_length(const Tokenizer& tokenizer, std::string_view text, std::size_t context) {
+  if (text.size() / tokenizer.longest_token() <= context) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "the text has {} bytes, more than the {} tokens of the context can stand for, which "
+              "have at most {} bytes each",
+              text.size(), context, tokenizer.longest_token());
+}
+
 Result<std::vector<TokenId>> encode_plain(const Tokenizer& tokenizer, std::string_view text,
                                           ParseSpecial special) {
   QUIRE_ASSIGN_OR_RETURN(auto ids, tokenizer.encode(text, special));

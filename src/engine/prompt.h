@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -26,6 +27,10 @@ inline constexpr std::size_t kMaxChatMessages = 20'000;
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                          std::span<const ChatMessage> messages,
                                          bool add_generation_prompt);
+
+/// Refuses a text that has more bytes than `context` tokens of the vocabulary can stand for, before
+/// anything of its size is computed. (Unless most of it is unknown to a model without byte tokens.)
+Status check_text_length(const Tokenizer& tokenizer, std::string_view text, std::size_t context);
 
 /// Text as it is, with exactly one BOS in front (if the model wants one).
 Result<std::vector<TokenId>> encode_plain(const Tokenizer& tokenizer, std::string_view text,

@@ -100,6 +100,18 @@ std::string encode_user(const std::string& control, std::string_view source,
 
 bool is_refused(const std::string& shown) { return shown.starts_with("error: "); }
 
+TEST(CheckTextLength, CountsWhatTokensCanStandFor) {
+  const ByteTokenizer tokenizer({"<s>", "<|longest|>"});  // of 11 bytes
+  EXPECT_EQ(tokenizer.longest_token(), 11u);
+  EXPECT_TRUE(check_text_length(tokenizer, std::string(11 * 8, 'x'), 8));
+  EXPECT_TRUE(check_text_length(tokenizer, "", 8));
+  const Status refused = check_text_length(tokenizer, std::string(11 * 9, 'x'), 8);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("99 bytes, more than the 8 tokens"), std::string::npos)
+      << refused.error().message;
+}
+
 TEST(EncodeChat, TheTemplatesTokensAreControlTokens) {
   EXPECT_EQ(encode(kTemplate, {{"user", "hi"}}), "[S]user\nhi[E]\n[S]assistant\n");
 }

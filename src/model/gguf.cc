@@ -76,7 +76,9 @@ struct GgufFile::Impl {
     for (std::uint64_t i = 1; i < split.count; ++i) {
       const std::string& later_name = names[i - 1];
       const auto bytes = files[files.size() - names.size() + i - 1].bytes();
-      QUIRE_ASSIGN_OR_RETURN(auto shard, read_gguf_shard(bytes, later_name));
+      QUIRE_ASSIGN_OR_RETURN(auto shard,
+                             read_gguf_shard(bytes, later_name, kMaxLaterMetadataBytes));
+      quire::drop_resident(bytes);  // or each of thousands would keep the pages that were read
       QUIRE_ASSIGN_OR_RETURN(const auto later, gguf_split_of(shard, later_name));
       QUIRE_RETURN_IF_ERROR(check_later_shard(split, later, i, later_name));
       append(std::move(shard), bytes.size());
@@ -142,7 +144,10 @@ std::span<const GgufKeyValue> GgufFile::metadata() const { return impl_->metadat
 void GgufFile::forget_metadata() {
   impl_->metadata = std::vector<GgufKeyValue>();  // {} would keep the memory
   impl_->keys_sorted = std::vector<std::uint32_t>();
-  for (const MappedFile& file : impl_->files) drop_resident(file.bytes());
+  drop_resident();
+}
+void GgufFile::drop_resident() const {
+  for (const MappedFile& file : impl_->files) quire::drop_resident(file.bytes());
 }
 std::span<const GgufTensor> GgufFile::tensors() const { return impl_->tensors; }
 std::uint64_t GgufFile::file_bytes() const { return impl_->file_bytes; }

@@ -75,6 +75,8 @@ class GgufFile {
   /// Frees the decoded metadata once nobody asks for it any more, which is some MB with a large
   /// vocabulary: from here on there is none. Tensors stay.
   void forget_metadata();
+  /// Gives back the memory of whatever was read of mapped files; reading it again brings it back.
+  void drop_resident() const;
   std::span<const GgufTensor> tensors() const;
   std::uint64_t file_bytes() const;
   const std::string& name() const;  // the path, or what parse() was given; for messages

@@ -41,7 +41,8 @@ std::uint64_t fixed_size(GgufType type) {
 
 class MetadataWalk {
  public:
-  MetadataWalk(ByteCursor& cursor, std::string_view name) : cursor_(cursor), name_(name) {}
+  MetadataWalk(ByteCursor& cursor, std::uint64_t max_bytes, std::string_view name)
+      : cursor_(cursor), name_(name), max_bytes_(max_bytes) {}
 
   Result<std::vector<GgufRawKeyValue>> run(std::uint64_t n_keys) {
     std::vector<GgufRawKeyValue> out;
@@ -147,10 +148,9 @@ class MetadataWalk {
   // Counts what decoding will allocate, before anything is.
   Status charge(std::uint64_t bytes) {
     const auto total = checked_add(decoded_bytes_, bytes);
-    if (!total || *total > kMaxGgufMetadataBytes)
+    if (!total || *total > max_bytes_)
       return fail_here(ErrorCode::kUnsupported,
-                       "with it the metadata needs more than the {} bytes allowed",
-                       kMaxGgufMetadataBytes);
+                       "with it the metadata needs more than the {} bytes allowed", max_bytes_);
     decoded_bytes_ = *total;
     return {};
   }
@@ -180,6 +180,7 @@ class MetadataWalk {
   ByteCursor& cursor_;
   std::string_view name_;
   GgufRawKeyValue raw_;
+  std::uint64_t max_bytes_;
   std::uint64_t decoded_bytes_ = 0;
 };
 
@@ -251,8 +252,9 @@ GgufValue decode_value(const GgufRawKeyValue& raw, ByteCursor cursor) {
 }  // namespace
 
 Result<std::vector<GgufRawKeyValue>> walk_gguf_metadata(ByteCursor& cursor, std::uint64_t n_keys,
+                                                        std::uint64_t max_bytes,
                                                         std::string_view name) {
-  return MetadataWalk(cursor, name).run(n_keys);
+  return MetadataWalk(cursor, max_bytes, name).run(n_keys);
 }
 
 GgufKeyValue decode_gguf_key_value(std::span<const std::byte> file, const GgufRawKeyValue& raw) {

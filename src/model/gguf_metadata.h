@@ -40,8 +40,10 @@ struct GgufRawKeyValue {
   std::uint64_t count = 1;
 };
 
-/// Checks `n_keys` records and leaves the cursor behind them. `name` stands for the file.
+/// Checks `n_keys` records and leaves the cursor behind them. `name` stands for the file. Arrays
+/// that would need more than `max_bytes` once decoded are refused.
 Result<std::vector<GgufRawKeyValue>> walk_gguf_metadata(ByteCursor& cursor, std::uint64_t n_keys,
+                                                        std::uint64_t max_bytes,
                                                         std::string_view name);
 
 GgufKeyValue decode_gguf_key_value(std::span<const std::byte> file, const GgufRawKeyValue& raw);

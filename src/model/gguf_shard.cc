@@ -99,11 +99,12 @@ Result<std::uint64_t> alignment_of(std::span<const std::byte> bytes,
 
 }  // namespace
 
-Result<GgufShard> read_gguf_shard(std::span<const std::byte> bytes, std::string_view name) {
+Result<GgufShard> read_gguf_shard(std::span<const std::byte> bytes, std::string_view name,
+                                  std::uint64_t max_metadata_bytes) {
   ByteCursor cursor(bytes);
   QUIRE_ASSIGN_OR_RETURN(const Header header, read_header(cursor, name));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<GgufRawKeyValue> keys,
-                         walk_gguf_metadata(cursor, header.n_keys, name));
+                         walk_gguf_metadata(cursor, header.n_keys, max_metadata_bytes, name));
   QUIRE_ASSIGN_OR_RETURN(const std::uint64_t alignment, alignment_of(bytes, keys, name));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<GgufRawTensor> tensors,
                          walk_gguf_tensors(cursor, header.n_tensors, alignment, name));

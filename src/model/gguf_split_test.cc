@@ -102,6 +102,21 @@ TEST_F(GgufSplitTest, TensorCountThatIsNotMet) {
   expect_refused(first, "'split.tensors.count' is 5, but the 2 shards hold 2 tensors");
 }
 
+// Nothing of it is kept, and there may be thousands.
+TEST_F(GgufSplitTest, ALaterShardWithMuchMetadataIsRefused) {
+  write_three();
+  GgufWriter w;
+  w.key("split.no", ByteWriter().type(GgufType::kUint16).put(std::uint16_t{1}));
+  w.key("split.count", ByteWriter().type(GgufType::kUint16).put(std::uint16_t{3}));
+  w.i32("split.tensors.count", 3);
+  w.array("x", GgufType::kUint8, std::vector<std::uint8_t>(20'000));
+  const auto bytes = w.build();
+  std::ofstream(dir_ / "m-00002-of-00003.gguf", std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+  expect_refused(dir_ / "m-00001-of-00003.gguf",
+                 "with it the metadata needs more than the 65536 bytes allowed");
+}
+
 TEST_F(GgufSplitTest, HostileSplitKeys) {
   expect_refused(write("m-00001-of-65535.gguf", {0, 65535, 1, "a"}), "key 'split.count' at byte");
   expect_refused(write("m-00001-of-00002.gguf", {2, 2, 1, "a"}), "key 'split.no' at byte");

@@ -4,11 +4,15 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "model/finite_weights.h"
 
 namespace quire {
 namespace {
+
+/// Norms and biases read before the weights. Those of a model of 70 billion have 5 MiB.
+constexpr std::uint64_t kMaxEarlyBytes = std::uint64_t{8} << 20;
 
 Error not_finite(const GgufFile& file, const GgufTensor& tensor, std::size_t element) {
   return {ErrorCode::kInvalidData,
@@ -18,7 +22,7 @@ Error not_finite(const GgufFile& file, const GgufTensor& tensor, std::size_t ele
 }
 
 /// In place of the Loader: looks tensors up and remembers which, so that nothing large is done for
-/// a model that will be refused, and unused ones can be reported. Reads the short ones.
+/// a model that will be refused, and unused ones can be reported. Then reads the short ones.
 class Checker {
  public:
   explicit Checker(const GgufFile& file) : file_(file) {}
@@ -54,6 +58,19 @@ class Checker {
     return {};
   }
 
+  /// Of the vectors that were asked for, unless they are absurdly long: then loading finds out.
+  Status check_finite() const {
+    std::uint64_t n_bytes = 0;
+    for (const GgufTensor* tensor : vectors_) {
+      n_bytes += tensor->data.size();
+      if (n_bytes > kMaxEarlyBytes) return {};
+      const auto at = find_not_finite(tensor->type, tensor->data);
+      file_.drop_resident();  // a vector can bring megabytes of weights with it
+      if (at) return fail(not_finite(file_, *tensor, *at));
+    }
+    return {};
+  }
+
  private:
   Result<const GgufTensor*> require(const std::string& name, std::span<const std::uint64_t> ne) {
     QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, file_.require_tensor(name, ne));
@@ -63,13 +80,13 @@ class Checker {
 
   Status short_vector(const std::string& name, std::uint64_t n) {
     QUIRE_ASSIGN_OR_RETURN(const GgufTensor* tensor, require(name, std::span(&n, 1)));
-    if (const auto at = find_not_finite(tensor->type, tensor->data))
-      return fail(not_finite(file_, *tensor, *at));
+    vectors_.push_back(tensor);
     return {};
   }
 
   const GgufFile& file_;
   std::unordered_set<std::string_view> used_;
+  std::vector<const GgufTensor*> vectors_;
 };
 
 /// Packs tensors by name.
@@ -187,8 +204,9 @@ Status check_tensors(const GgufFile& file, const ModelSpec& spec) {
   QUIRE_RETURN_IF_ERROR(checker.check_all_used());
   if (auto norm = checker.vector("output_norm.weight", spec.hidden_dim); !norm)
     return fail(std::move(norm).error());
-  if (output_is_tied(file)) return {};
-  return checker.matrix("output.weight", spec.n_vocab, spec.hidden_dim);
+  if (!output_is_tied(file))
+    QUIRE_RETURN_IF_ERROR(checker.matrix("output.weight", spec.n_vocab, spec.hidden_dim));
+  return checker.check_finite();
 }
 
 Result<ModelWeights> load_weights(const GgufFile& file, const ModelSpec& spec, Precision precision,

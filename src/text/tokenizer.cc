@@ -64,6 +64,7 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)) {
   }
   std::vector<TextMatcher::Entry> control;
   for (std::size_t i = 0; i < data_.tokens.size(); ++i) {
+    longest_token_ = std::max(longest_token_, data_.tokens[i].size());
     if (data_.kinds[i] == TokenKind::kControl && std::ranges::count(kEndNames, data_.tokens[i])) {
       end_ids_.push_back(static_cast<TokenId>(i));
     }

@@ -68,6 +68,9 @@ class Tokenizer {
 
   const TokenizerData& data() const { return data_; }
   std::size_t vocab_size() const { return data_.tokens.size(); }
+  /// Bytes of the longest token as the vocabulary writes it: no token stands for more of a text,
+  /// but for an unknown one.
+  std::size_t longest_token() const { return longest_token_; }
   /// The texts that encode() takes for special tokens with kYes and for plain text with kNo.
   const TextMatcher& control_tokens() const { return control_tokens_; }
   /// EOS, EOT, EOM and every control token that is known to end an answer.
@@ -81,6 +84,7 @@ class Tokenizer {
 
  private:
   std::vector<TokenId> end_ids_;
+  std::size_t longest_token_ = 1;
   TextMatcher control_tokens_;
 };
 

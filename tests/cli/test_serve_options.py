@@ -29,6 +29,15 @@ def test_sources_count_in_order(quire, tmp_path, monkeypatch):
         "host": "::1", "no-prefix-cache": True}
 
 
+def test_no_other_command_reads_the_environment(quire, monkeypatch):
+    """Kubernetes sets QUIRE_PORT so for a service that is called quire."""
+    monkeypatch.setenv("QUIRE_PORT", "tcp://10.0.0.1:8080")
+    monkeypatch.setenv("QUIRE_SCHEDULER", "slurm")
+    assert quire("--help").returncode == 0
+    assert quire("inspect", TINY).returncode == 0
+    assert "--port" in quire.error("serve", TINY, "--scheduler", "static", "--print-config", expect=2)
+
+
 def test_what_is_printed_can_be_read(quire, tmp_path):
     given = settings(quire, "--port", "0", "--scheduler", "static", "--model-name", "it's")
     text = quire("serve", TINY, "--port", "0", "--scheduler", "static", "--model-name", "it's",

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -183,6 +185,10 @@ TEST_F(Tls, SaysWhichFileIsWrong) {
   options_.tls_key = garbage;
   EXPECT_EQ(error().find("cannot use " + garbage + " as the TLS key of " + certificate_), 0u)
       << error();
+  const std::string pipe = folder_ / "pipe.pem";  // whose reader would wait for ever
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  options_.tls_key = pipe;
+  EXPECT_EQ(error(), "cannot use " + pipe + " for TLS: it is not a regular file");
   // A key of another certificate.
   const std::string other_key = folder_ / "other-key.pem";
   make_certificate(folder_ / "other-cert.pem", other_key);

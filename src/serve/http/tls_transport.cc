@@ -5,7 +5,10 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <filesystem>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "serve/http/transport.h"
@@ -98,6 +101,12 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const std::string& certific
   SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(native, choose_protocol, nullptr);
   SSL_CTX_set_default_passwd_cb(native, no_pass_phrase);
+  for (const std::string& file : {certificate_file, key_file}) {
+    std::error_code none;
+    if (std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
+      return fail(ErrorCode::kInvalidArgument, "cannot use {} for TLS: it is not a regular file",
+                  file);
+  }
   if (SSL_CTX_use_certificate_chain_file(native, certificate_file.c_str()) != 1)
     return fail(ErrorCode::kInvalidArgument, "cannot use {} as a TLS certificate (PEM): {}",
                 certificate_file, reason());

@@ -54,7 +54,11 @@ ApiResult<std::vector<TokenId>> encode_input(const PromptInput& input, const std
                               "'{}' has token {}, but the vocabulary has tokens 0 to {}.", param,
                               *bad, vocab_size - 1));
   }
-  auto ids = encode_plain(*model.tokenizer, std::get<std::string>(input), ParseSpecial::kNo);
+  const auto& text = std::get<std::string>(input);
+  if (const Status fits = check_text_length(*model.tokenizer, text, model.context); !fits)
+    return fail(invalid_field(param, "context_length_exceeded", "'{}' is too long: {}.", param,
+                              fits.error().message));
+  auto ids = encode_plain(*model.tokenizer, text, ParseSpecial::kNo);
   if (!ids) {
     ApiError error = refusal(ids.error());
     error.param = param;
