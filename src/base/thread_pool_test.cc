@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <vector>
@@ -46,11 +45,9 @@ TEST(ThreadPool, RunsAreWholeWhileThreadsComeAndGo) {
   const std::size_t n_threads = available_cpus() + 2;
   ThreadPool pool(n_threads, ThreadPool::Neighbours::kYieldTo);
   std::vector<std::size_t> sums(n_threads);
-  std::size_t fewest = n_threads;
   for (int round = 0; round < 4000; ++round) {
     const std::size_t n = pool.n_active();
     ASSERT_GE(n, 1u);
-    fewest = std::min(fewest, n);
     std::atomic<std::size_t> n_workers{0};
     std::vector<std::size_t> parts(n_threads);
     pool.run([&](ThreadPool::Worker& w) {
